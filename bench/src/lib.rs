@@ -1,0 +1,1 @@
+//! Criterion benches and side-by-side loads.

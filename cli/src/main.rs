@@ -1,0 +1,3 @@
+//! One binary, gpun, with Slurm's command names as links.
+
+fn main() {}

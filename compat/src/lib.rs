@@ -1,0 +1,1 @@
+//! Slurm as text: hostlists, times, memory, directives, options, output formats. Pure.

@@ -1,0 +1,1 @@
+//! The truth: ids, units, jobs, nodes, partitions; State, Command, apply, authz and check. Pure.

@@ -1,0 +1,3 @@
+//! The controller daemon: rpc, propose, plan, dispatch, read side.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The wire: services, messages, conversions and versions.

@@ -1,0 +1,1 @@
+//! openraft over RocksDB: log, vote, mirrored state and snapshots, generic over what is applied.

@@ -1,0 +1,1 @@
+//! The decision: plan(&State, now) -> Plan. Pure.

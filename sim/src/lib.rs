@@ -1,0 +1,1 @@
+//! The real core, scheduler and agent on virtual time with one seed and injected faults.

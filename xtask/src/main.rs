@@ -1,0 +1,3 @@
+//! Project tasks: demo, test, ci, soak, man.
+
+fn main() {}
