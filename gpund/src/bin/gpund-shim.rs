@@ -1,0 +1,3 @@
+//! The per-job supervisor: parent of one container, outlives gpund.
+
+fn main() {}
