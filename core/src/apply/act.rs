@@ -1,0 +1,229 @@
+//! Wishes of users and operators.
+
+use super::Applying;
+use crate::{
+    JobId, Refusal,
+    authz::decide,
+    command::{Act, Identity, JobRef, NodeChange, PartitionChange},
+    job::{ArrayRole, EndCause, EndOrder, Hold, Job, JobState, Reason, SignalOrder, SignalScope},
+    node::{Liveness, Mark},
+};
+
+/// Signals kept for a run. More are refused: a node takes them within milliseconds, so this many waiting means it is gone.
+const SIGNALS_MAX: usize = 64;
+
+impl Applying<'_> {
+    pub(super) fn act(&mut self, who: &Identity, act: &Act) -> Result<u32, Refusal> {
+        match act {
+            Act::Cancel(jobs)
+            | Act::Signal { jobs, .. }
+            | Act::Hold { jobs, .. }
+            | Act::Release(jobs)
+            | Act::Requeue { jobs, .. }
+            | Act::UpdateJob { jobs, .. } => self.act_on_jobs(who, act, jobs),
+            Act::UpdateNode { name, change } => self.update_node(who, act, name, change),
+            Act::UpdatePartition { name, change } => self.update_partition(who, act, name, change),
+        }
+    }
+
+    /// Does it to every job that is meant. One that refuses does not keep the others from it; if none took it, the first
+    /// refusal is the answer.
+    fn act_on_jobs(&mut self, who: &Identity, act: &Act, jobs: &JobRef) -> Result<u32, Refusal> {
+        // Looked at before tasks are split off for it: a refused act changes nothing.
+        let meant = self.meant(jobs)?;
+        let mut count = 0;
+        let mut refused = None;
+        for (id, task) in meant {
+            match self.act_on(who, act, id, task) {
+                Ok(()) => count += 1,
+                Err(refusal) => refused = refused.or(Some(refusal)),
+            }
+        }
+        match refused {
+            Some(refusal) if count == 0 => Err(refusal),
+            _ => Ok(count),
+        }
+    }
+
+    fn act_on(&mut self, who: &Identity, act: &Act, id: JobId, task: Option<u32>) -> Result<(), Refusal> {
+        let job = self.state.job(id).ok_or(Refusal::UnknownJob)?;
+        decide(self.state, who, act, Some(job))?;
+        may(act, job)?;
+        let id = match task {
+            Some(task) => self.split_task(id, task)?,
+            None => id,
+        };
+        match act {
+            Act::Cancel(_) => self.cancel(who, id),
+            Act::Signal { signal, scope, .. } => self.signal(id, *signal, *scope),
+            Act::Hold { as_user, .. } => self.hold(who, id, *as_user),
+            Act::Release(_) => self.release(who, id),
+            Act::Requeue { hold, .. } => self.requeue_job(id, *hold),
+            Act::UpdateJob { change, .. } => {
+                let operator = crate::authz::is_operator(self.state, who);
+                self.update_job(id, change, if operator { Hold::Admin } else { Hold::User })
+            }
+            Act::UpdateNode { .. } | Act::UpdatePartition { .. } => Ok(()),
+        }
+    }
+
+    /// The records that a reference means, each perhaps with a task to split off first.
+    fn meant(&self, jobs: &JobRef) -> Result<Vec<(JobId, Option<u32>)>, Refusal> {
+        let record = self.state.job(jobs.job);
+        let own = self.state.array_tasks(jobs.job).map(|(task, job)| (task, job.id));
+        let Some(wanted) = &jobs.tasks else {
+            let mut all: Vec<(JobId, Option<u32>)> = own.map(|(_, id)| (id, None)).collect();
+            if let Some(job) = record
+                && !all.contains(&(job.id, None))
+            {
+                all.push((job.id, None));
+            }
+            return if all.is_empty() { Err(Refusal::UnknownJob) } else { Ok(all) };
+        };
+        let mut found: Vec<(JobId, Option<u32>)> =
+            own.filter(|(task, _)| wanted.contains(*task)).map(|(_, id)| (id, None)).collect();
+        if let Some(ArrayRole::Waiting { tasks }) = record.and_then(|job| job.array.as_ref()) {
+            if tasks.iter().all(|task| wanted.contains(task)) {
+                found.push((jobs.job, None));
+            } else {
+                found.extend(tasks.iter().filter(|task| wanted.contains(*task)).map(|task| (jobs.job, Some(task))));
+            }
+        }
+        if found.is_empty() { Err(Refusal::UnknownJob) } else { Ok(found) }
+    }
+
+    fn cancel(&mut self, who: &Identity, id: JobId) -> Result<(), Refusal> {
+        let now = self.now;
+        let uid = who.uid;
+        self.change(id, |job| {
+            job.state = JobState::Cancelled;
+            job.reason = Reason::None;
+            job.cancelled_by = Some(uid);
+            job.ended = Some(now);
+            if job.holds_resources() {
+                job.end_order = Some(EndOrder { cause: EndCause::Cancelled { uid }, since: now });
+            }
+        })
+        .ok_or(Refusal::UnknownJob)
+    }
+
+    fn signal(&mut self, id: JobId, signal: i32, scope: SignalScope) -> Result<(), Refusal> {
+        self.change(id, |job| {
+            if job.signals.len() >= SIGNALS_MAX {
+                return Err(Refusal::Invalid { what: "one more signal for this run".to_owned() });
+            }
+            let number = job.signals.last().map_or(1, |order| order.number + 1);
+            job.signals.push(SignalOrder { number, signal, scope });
+            Ok(())
+        })
+        .ok_or(Refusal::UnknownJob)?
+    }
+
+    fn hold(&mut self, who: &Identity, id: JobId, as_user: bool) -> Result<(), Refusal> {
+        let now = self.now;
+        let operator = crate::authz::is_operator(self.state, who);
+        self.change(id, |job| {
+            let owner = job.owner.uid == who.uid;
+            let new = if operator && !as_user && !(owner && who.uid != 0) { Hold::Admin } else { Hold::User };
+            // A user's hold never weakens an operator's.
+            if job.hold != Hold::Admin || operator {
+                job.hold = new;
+            }
+            job.refresh_queueing(now);
+        })
+        .ok_or(Refusal::UnknownJob)
+    }
+
+    fn release(&mut self, who: &Identity, id: JobId) -> Result<(), Refusal> {
+        let now = self.now;
+        let operator = crate::authz::is_operator(self.state, who);
+        let job = self.state.job(id).ok_or(Refusal::UnknownJob)?;
+        if job.hold == Hold::Admin && !operator {
+            return Err(Refusal::AccessDenied);
+        }
+        self.change(id, |job| {
+            job.hold = Hold::None;
+            job.launch_faults = 0;
+            if job.spec.priority == Some(0) {
+                job.spec.make_mut().priority = None;
+            }
+            job.refresh_queueing(now);
+        })
+        .ok_or(Refusal::UnknownJob)
+    }
+
+    fn requeue_job(&mut self, id: JobId, hold: bool) -> Result<(), Refusal> {
+        let now = self.now;
+        self.change(id, |job| {
+            if job.holds_resources() {
+                job.end_order = Some(EndOrder { cause: EndCause::Requeue { hold }, since: now });
+            } else {
+                job.requeue(now, if hold { Hold::User } else { Hold::None });
+            }
+        })
+        .ok_or(Refusal::UnknownJob)
+    }
+
+    fn update_node(&mut self, who: &Identity, act: &Act, name: &str, change: &NodeChange) -> Result<u32, Refusal> {
+        decide(self.state, who, act, None)?;
+        let id = *self.state.node_names.get(name).ok_or(Refusal::UnknownNode)?;
+        let now = self.now;
+        let mark = |reason: &String| Mark { reason: reason.clone(), uid: who.uid, since: now };
+        if let NodeChange::Down { reason } = change {
+            self.lose_node(id, Some(mark(reason)))?;
+            return Ok(1);
+        }
+        if let Some(node) = self.state.nodes.get_mut(&id) {
+            let node = node.make_mut();
+            match change {
+                NodeChange::Drain { reason } => node.drain = Some(mark(reason)),
+                NodeChange::Resume => {
+                    node.drain = None;
+                    // A node that nobody hears stays down; one set down by hand is taken back at its next contact.
+                    if node.liveness == Liveness::Down {
+                        node.down = None;
+                    }
+                }
+                NodeChange::Down { .. } => {}
+            }
+        }
+        self.dirty.nodes.insert(id);
+        Ok(1)
+    }
+
+    fn update_partition(
+        &mut self,
+        who: &Identity,
+        act: &Act,
+        name: &str,
+        how: &PartitionChange,
+    ) -> Result<u32, Refusal> {
+        decide(self.state, who, act, None)?;
+        let mut partition = self.state.partition(name).ok_or(Refusal::UnknownPartition)?.clone();
+        let changed = partition.make_mut();
+        changed.state = how.state.unwrap_or(changed.state);
+        changed.max_time = how.max_time.unwrap_or(changed.max_time);
+        changed.default_time = how.default_time.or(changed.default_time);
+        changed.is_default = how.is_default.unwrap_or(changed.is_default);
+        let changed = changed.clone();
+        self.put_partition(changed);
+        Ok(1)
+    }
+}
+
+/// Whether a job's state allows an act.
+fn may(act: &Act, job: &Job) -> Result<(), Refusal> {
+    let pending = job.state == JobState::Pending;
+    match act {
+        Act::Cancel(_) if job.state.is_final() => Err(Refusal::AlreadyDone),
+        Act::Signal { .. } if pending => Err(Refusal::JobPending),
+        Act::Signal { .. } if job.state.is_final() => Err(Refusal::AlreadyDone),
+        Act::Hold { .. } | Act::Release(_) if job.state.is_final() => Err(Refusal::AlreadyDone),
+        Act::Hold { .. } | Act::Release(_) if !pending => Err(Refusal::NotPending),
+        Act::Requeue { .. } if pending => Err(Refusal::JobPending),
+        Act::Requeue { .. } if !job.may_requeue() => Err(Refusal::RequeueDisabled),
+        Act::Requeue { .. } if job.is_completing() => Err(Refusal::AlreadyDone),
+        Act::UpdateJob { .. } if job.state.is_final() => Err(Refusal::AlreadyDone),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,126 @@
+//! Nodes coming and going, the configuration, and the passing of time.
+
+use super::Applying;
+use crate::{
+    JobId, NodeId, Outcome, Refusal, Shared,
+    job::{EndCause, Hold, JobState, Reason},
+    mirror::{Table, encode, history_key},
+    node::{Inventory, Liveness, Mark, Node},
+    partition::Partition,
+    settings::Settings,
+};
+
+/// Most records that one tick purges of each kind, so that no entry takes long to apply; the rest goes with the next tick.
+const PURGE_MAX: usize = 5_000;
+
+impl Applying<'_> {
+    pub(super) fn register_node(&mut self, name: String, inventory: Inventory) -> Result<NodeId, Refusal> {
+        if name.is_empty() || inventory.cpus == 0 {
+            return Err(Refusal::Invalid { what: "a node's name or number of CPUs".to_owned() });
+        }
+        let now = self.now;
+        let id = match self.state.node_names.get(&name) {
+            Some(id) => *id,
+            None => {
+                let id = NodeId(self.state.meta.next_node.0 + 1);
+                self.state.meta.next_node = id;
+                self.state.node_names.insert(name.clone(), id);
+                let node = Node {
+                    id,
+                    name,
+                    inventory: Shared::default(),
+                    liveness: Liveness::Unknown,
+                    down: None,
+                    drain: None,
+                    since: now,
+                    last_busy: None,
+                    taken: Default::default(),
+                };
+                self.state.nodes.insert(id, Shared::new(node));
+                id
+            }
+        };
+        if let Some(node) = self.state.nodes.get_mut(&id) {
+            let node = node.make_mut();
+            node.inventory = Shared::new(inventory);
+            if node.liveness != Liveness::Up {
+                node.since = now;
+            }
+            node.liveness = Liveness::Up;
+            node.down = None;
+        }
+        self.dirty.nodes.insert(id);
+        Ok(id)
+    }
+
+    /// Gives a node up: its jobs go back into the queue, or fail where they may not.
+    pub(super) fn lose_node(&mut self, id: NodeId, mark: Option<Mark>) -> Result<u32, Refusal> {
+        let now = self.now;
+        let node = self.state.nodes.get_mut(&id).ok_or(Refusal::UnknownNode)?.make_mut();
+        node.liveness = Liveness::Down;
+        node.since = now;
+        let silent = || Mark { reason: "Not responding".to_owned(), uid: 0, since: now };
+        node.down = Some(mark.unwrap_or_else(silent));
+        let jobs: Vec<JobId> = node.taken.jobs.clone();
+        self.dirty.nodes.insert(id);
+        for job in &jobs {
+            self.change(*job, |job| match job.end_order.map(|order| order.cause) {
+                _ if job.state.is_final() => job.finish(now, job.state, job.reason),
+                Some(EndCause::Requeue { hold: true }) => job.requeue(now, Hold::User),
+                _ if job.may_requeue() => job.requeue(now, Hold::None),
+                _ => job.finish(now, JobState::NodeFail, Reason::NodeFail),
+            });
+        }
+        Ok(jobs.len() as u32)
+    }
+
+    pub(super) fn configure(&mut self, settings: Settings, partitions: Vec<Partition>) -> Result<Outcome, Refusal> {
+        if settings.first_job_id == 0 || settings.max_job_id <= settings.first_job_id {
+            return Err(Refusal::Invalid { what: "the range of job numbers".to_owned() });
+        }
+        if *self.state.settings != settings {
+            self.state.settings = Shared::new(settings);
+            self.dirty.settings = true;
+        }
+        let count = partitions.len() as u32;
+        for partition in partitions {
+            self.put_partition(partition);
+        }
+        Ok(Outcome::Done { count })
+    }
+
+    pub(super) fn put_partition(&mut self, partition: Partition) {
+        if partition.is_default {
+            let others: Vec<String> =
+                self.state.partitions.keys().filter(|name| **name != partition.name).cloned().collect();
+            for name in others {
+                if let Some(other) = self.state.partitions.get_mut(&name).filter(|other| other.is_default) {
+                    other.make_mut().is_default = false;
+                    self.dirty.partitions.insert(name);
+                }
+            }
+        }
+        self.dirty.partitions.insert(partition.name.clone());
+        self.state.partitions.insert(partition.name.clone(), Shared::new(partition));
+    }
+
+    pub(super) fn tick(&mut self) -> Outcome {
+        let age_s = self.state.settings.min_job_age_s;
+        let old = self.state.over.iter().take_while(|(ended, _)| ended.plus_s(age_s) <= self.now);
+        let old: Vec<JobId> = old.map(|(_, id)| *id).take(PURGE_MAX).collect();
+        for id in &old {
+            if let Some(job) = self.remove(*id) {
+                let ended = job.ended.unwrap_or(self.now);
+                self.mirror.put(Table::History, &history_key(ended, *id), encode(&job));
+            }
+        }
+        let ends = self.state.request_ends.iter().take_while(|(forget, _)| *forget <= self.now);
+        let ends: Vec<_> = ends.copied().take(PURGE_MAX).collect();
+        for (forget, request) in &ends {
+            self.state.requests.remove(request);
+            self.state.request_ends.remove(&(*forget, *request));
+            self.dirty.requests.insert(*request);
+        }
+        Outcome::Done { count: (old.len() + ends.len()) as u32 }
+    }
+}

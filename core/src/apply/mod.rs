@@ -1,0 +1,159 @@
+//! How an entry changes the state: a function of the state and the entry, and of nothing else.
+//!
+//! Every change of a job goes through [`Applying::change`], which keeps the indexes and the nodes' accounts in step and marks
+//! the record for the mirror.
+
+mod act;
+mod housekeeping;
+mod place;
+mod report;
+mod submit;
+mod update;
+
+use std::collections::BTreeSet;
+
+use crate::{
+    Command, Digest, Entry, JobId, NodeId, Outcome, Refusal, RequestId, Shared, State, TimeMs,
+    command::ENTRY_VERSION,
+    job::Job,
+    mirror::{MirrorSink, SINGLE, Table, encode, request_key},
+};
+
+impl State {
+    /// Applies one entry. Every command gets an outcome; a refused one changes nothing. All changed records go to `mirror`.
+    pub fn apply(&mut self, entry: Entry, mirror: &mut dyn MirrorSink) -> Vec<Outcome> {
+        if entry.version > ENTRY_VERSION {
+            let refusal = Refusal::NewerVersion { version: entry.version };
+            return entry.commands.iter().map(|_| Outcome::Refused(refusal.clone())).collect();
+        }
+        self.meta.now = self.meta.now.max(entry.stamp);
+        let mut applying = Applying { now: self.meta.now, state: self, mirror, dirty: Dirty::default() };
+        let outcomes = entry.commands.into_iter().map(|command| applying.command(command)).collect();
+        applying.flush();
+        outcomes
+    }
+}
+
+/// Records that the entry changed.
+#[derive(Default)]
+struct Dirty {
+    jobs: BTreeSet<JobId>,
+    nodes: BTreeSet<NodeId>,
+    partitions: BTreeSet<String>,
+    requests: BTreeSet<RequestId>,
+    settings: bool,
+}
+
+/// An entry being applied.
+struct Applying<'a> {
+    state: &'a mut State,
+    now: TimeMs,
+    mirror: &'a mut dyn MirrorSink,
+    dirty: Dirty,
+}
+
+impl Applying<'_> {
+    fn command(&mut self, command: Command) -> Outcome {
+        let result = match command {
+            Command::Submit(submit) => self.submit(*submit).map(|job| Outcome::Submitted { job }),
+            Command::Act { who, act } => self.act(&who, &act).map(|count| Outcome::Done { count }),
+            Command::Place(placement) => self.place(placement).map(|_| Outcome::Done { count: 1 }),
+            Command::Report { node, reports } => self.report(node, reports),
+            Command::RegisterNode { name, inventory } => {
+                self.register_node(name, inventory).map(|node| Outcome::Registered { node })
+            }
+            Command::NodeLost { node } => self.lose_node(node, None).map(|count| Outcome::Done { count }),
+            Command::Configure { settings, partitions } => self.configure(*settings, partitions),
+            Command::Tick => Ok(self.tick()),
+        };
+        result.unwrap_or_else(Outcome::Refused)
+    }
+
+    /// Changes a job, and with it the indexes and what its nodes have given.
+    fn change<T>(&mut self, id: JobId, how: impl FnOnce(&mut Job) -> T) -> Option<T> {
+        let mut job = self.state.jobs.remove(&id)?;
+        self.state.unindex_job(&job);
+        if job.holds_resources() {
+            self.state.free_nodes(&job);
+        }
+        let result = how(job.make_mut());
+        self.enter(job);
+        Some(result)
+    }
+
+    /// Enters a new or changed job.
+    fn enter(&mut self, job: Shared<Job>) {
+        self.state.index_job(&job);
+        if job.holds_resources() {
+            self.state.take_nodes(&job);
+        }
+        self.dirty.jobs.insert(job.id);
+        self.state.jobs.insert(job.id, job);
+    }
+
+    /// Takes a job out of the state and lets go of its blobs.
+    fn remove(&mut self, id: JobId) -> Option<Shared<Job>> {
+        let job = self.state.jobs.remove(&id)?;
+        self.state.unindex_job(&job);
+        if job.holds_resources() {
+            self.state.free_nodes(&job);
+        }
+        self.dirty.jobs.insert(id);
+        self.release_blob(job.script);
+        self.release_blob(job.environment);
+        Some(job)
+    }
+
+    fn release_blob(&mut self, digest: Digest) {
+        let left = self.state.blob_uses.get(&digest).copied().unwrap_or(0).saturating_sub(1);
+        if left == 0 {
+            self.state.blob_uses.remove(&digest);
+            self.mirror.delete(Table::Blob, &digest.0);
+        } else {
+            self.state.blob_uses.insert(digest, left);
+        }
+    }
+
+    /// A number for a new job.
+    fn next_job_id(&mut self) -> Result<JobId, Refusal> {
+        let id = self.state.meta.next_job.0.max(self.state.settings.first_job_id).max(1);
+        if id >= self.state.settings.max_job_id {
+            return Err(Refusal::NoJobIds);
+        }
+        self.state.meta.next_job = JobId(id + 1);
+        Ok(JobId(id))
+    }
+
+    /// Hands every changed record to the mirror, once.
+    fn flush(self) {
+        let Self { state, mirror, dirty, .. } = self;
+        mirror.put(Table::Meta, SINGLE, encode(&state.meta));
+        if dirty.settings {
+            mirror.put(Table::Settings, SINGLE, encode(&*state.settings));
+        }
+        for id in dirty.jobs {
+            match state.jobs.get(&id) {
+                Some(job) => mirror.put(Table::Job, &id.key(), encode(job)),
+                None => mirror.delete(Table::Job, &id.key()),
+            }
+        }
+        for id in dirty.nodes {
+            match state.nodes.get(&id) {
+                Some(node) => mirror.put(Table::Node, &id.key(), encode(node)),
+                None => mirror.delete(Table::Node, &id.key()),
+            }
+        }
+        for name in dirty.partitions {
+            match state.partitions.get(&name) {
+                Some(partition) => mirror.put(Table::Partition, name.as_bytes(), encode(partition)),
+                None => mirror.delete(Table::Partition, name.as_bytes()),
+            }
+        }
+        for request in dirty.requests {
+            match state.requests.get(&request) {
+                Some(record) => mirror.put(Table::Request, &request_key(request), encode(record)),
+                None => mirror.delete(Table::Request, &request_key(request)),
+            }
+        }
+    }
+}

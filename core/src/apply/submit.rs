@@ -1,0 +1,225 @@
+//! Accepting a job.
+
+use super::Applying;
+use crate::{
+    Attempt, JobId, MemoryMib, Refusal, Shared, State, TimeLimit,
+    command::{Blob, Submit},
+    job::{ArrayRole, ArrayShape, ExitStatus, Hold, Job, JobState, Owner, Reason},
+    mirror::{RequestRecord, Table},
+    node::Node,
+    partition::Partition,
+    spec::{JobSpec, MemoryRequest},
+};
+
+/// Priority of a job for which nothing says more. Far from both ends, so that `nice` has room.
+pub const BASE_PRIORITY: u32 = 1_000_000_000;
+
+impl Applying<'_> {
+    pub(super) fn submit(&mut self, submit: Submit) -> Result<JobId, Refusal> {
+        if let Some(job) = self.state.request(submit.request) {
+            return Ok(job);
+        }
+        let time_limit = admit(self.state, &submit.owner, &submit.spec)?;
+        let blobs = &submit.blobs;
+        let missing = |digest| !self.state.has_blob(digest) && !blobs.iter().any(|blob| blob.digest == *digest);
+        if missing(&submit.script) || missing(&submit.environment) {
+            return Err(Refusal::BlobMissing);
+        }
+        let id = self.next_job_id()?;
+        for digest in [submit.script, submit.environment] {
+            self.keep_blob(digest, blobs);
+        }
+        let forget = self.now.plus_s(self.state.settings.request_memory_s);
+        self.state.requests.insert(submit.request, RequestRecord { job: id, forget });
+        self.state.request_ends.insert((forget, submit.request));
+        self.dirty.requests.insert(submit.request);
+
+        let hold = match (submit.spec.hold, submit.spec.priority) {
+            (true, _) => Hold::User,
+            (false, Some(0)) => Hold::Admin,
+            _ => Hold::None,
+        };
+        let (array, array_shape) = array_of(&submit.spec).unzip();
+        let mut job = Job {
+            id,
+            spec: Shared::new(submit.spec),
+            owner: Shared::new(submit.owner),
+            script: submit.script,
+            environment: submit.environment,
+            submitted: self.now,
+            eligible: None,
+            state: JobState::Pending,
+            reason: Reason::None,
+            reason_text: None,
+            hold,
+            priority: 0,
+            attempt: Attempt(0),
+            restarts: 0,
+            time_limit,
+            array,
+            array_shape,
+            run: None,
+            exit: ExitStatus::default(),
+            ended: None,
+            end_order: None,
+            cancelled_by: None,
+            signals: Vec::new(),
+            launch_faults: 0,
+        };
+        job.refresh_queueing(self.now);
+        self.enter(Shared::new(job));
+        Ok(id)
+    }
+
+    /// Counts a use of a blob; writes its bytes at the first.
+    fn keep_blob(&mut self, digest: crate::Digest, blobs: &[Blob]) {
+        if self.state.use_blob(digest) == 1
+            && let Some(blob) = blobs.iter().find(|blob| blob.digest == digest)
+        {
+            self.mirror.put(Table::Blob, &digest.0, blob.bytes.clone());
+        }
+    }
+}
+
+impl Job {
+    /// Sets priority, eligible time and reason after a submission, a hold, a release or a requeue.
+    pub(super) fn refresh_queueing(&mut self, now: crate::TimeMs) {
+        let nice = i64::from(self.spec.nice);
+        let open = match self.spec.priority {
+            Some(priority) if priority > 0 => priority,
+            _ => (i64::from(BASE_PRIORITY) - nice).clamp(1, i64::from(u32::MAX - 1)) as u32,
+        };
+        (self.priority, self.reason) = match self.hold {
+            Hold::None => (open, Reason::None),
+            Hold::User => (0, Reason::HeldUser),
+            Hold::Admin => (0, Reason::HeldAdmin),
+        };
+        self.eligible = match self.hold {
+            Hold::None => Some(self.spec.begin.filter(|begin| *begin > now).unwrap_or(now)),
+            _ => None,
+        };
+    }
+}
+
+/// Decides whether a submission can be taken, and resolves its time limit.
+pub(super) fn admit(state: &State, owner: &Owner, spec: &JobSpec) -> Result<TimeLimit, Refusal> {
+    let new_jobs = spec.array.as_ref().map_or(1, |array| array.tasks.len());
+    if state.jobs.len() as u64 + new_jobs.min(1) > u64::from(state.settings.max_job_count) {
+        return Err(Refusal::QueueFull);
+    }
+    check_array(state, spec)?;
+    let mut limits = Vec::new();
+    let mut refusal = None;
+    let default = state.default_partition().map(|partition| vec![partition.name.clone()]);
+    let names =
+        if spec.partitions.is_empty() { default.ok_or(Refusal::NoDefaultPartition)? } else { spec.partitions.clone() };
+    for name in &names {
+        let partition = state.partition(name).ok_or(Refusal::UnknownPartition)?;
+        match admit_to(state, owner, spec, partition) {
+            Ok(limit) => limits.push(limit),
+            Err(why) => refusal = refusal.or(Some(why)),
+        }
+    }
+    // A job that names several partitions is taken if one of them takes it.
+    limits.into_iter().next().ok_or(refusal.unwrap_or(Refusal::UnknownPartition))
+}
+
+fn admit_to(state: &State, owner: &Owner, spec: &JobSpec, partition: &Partition) -> Result<TimeLimit, Refusal> {
+    if !partition.takes_submissions() {
+        return Err(Refusal::PartitionInactive);
+    }
+    let root = owner.uid == 0;
+    let account = spec.account.as_deref().unwrap_or_default();
+    let named = |accounts: &[String]| accounts.iter().any(|name| name == account);
+    if (partition.root_only && !root)
+        || (!partition.allow_accounts.is_empty() && !root && !named(&partition.allow_accounts))
+        || named(&partition.deny_accounts)
+    {
+        return Err(Refusal::PartitionAccess);
+    }
+    for name in spec.node_list.iter().chain(&spec.exclude) {
+        if state.node_named(name).is_none() {
+            return Err(Refusal::UnknownNodeName { name: name.clone() });
+        }
+    }
+    let limit = spec.time_limit.or(partition.default_time).unwrap_or(partition.max_time);
+    if limit == TimeLimit::Seconds(0) {
+        return Err(Refusal::TimeLimit);
+    }
+    fits_ever(state, spec, partition)?;
+    Ok(limit)
+}
+
+/// Refuses what no set of the partition's nodes could run, were they all free. A partition without nodes refuses nothing: its
+/// nodes may still come.
+fn fits_ever(state: &State, spec: &JobSpec, partition: &Partition) -> Result<(), Refusal> {
+    let total = state.nodes_of(partition).count() as u32;
+    if total == 0 {
+        return Ok(());
+    }
+    let nodes_min = spec.nodes_min();
+    if nodes_min > total || spec.nodes_max.is_some_and(|max| max < nodes_min) {
+        return Err(Refusal::NodeCount);
+    }
+    let fits =
+        |test: &dyn Fn(&Node) -> bool| state.nodes_of(partition).filter(|node| test(node)).count() as u32 >= nodes_min;
+    if !fits(&|node| memory_fits(spec, node)) {
+        return Err(Refusal::Memory);
+    }
+    let known = |request: &crate::spec::GresRequest| {
+        state.nodes().any(|node| node.inventory.gres.iter().any(|gres| gres.name == request.name))
+    };
+    if !spec.gres.iter().all(known) {
+        return Err(Refusal::Gres);
+    }
+    let usable = |node: &Node| {
+        memory_fits(spec, node)
+            && node.inventory.cpus >= cpus_on_one_node_min(spec)
+            && spec.features.iter().all(|feature| node.inventory.features.contains(feature))
+            && !spec.exclude.contains(&node.name)
+            && spec.gres.iter().all(|gres| node.gres_count(&gres.name, gres.kind.as_deref()) >= gres.count)
+    };
+    let mut cpus: Vec<u64> =
+        state.nodes_of(partition).filter(|node| usable(node)).map(|node| u64::from(node.inventory.cpus)).collect();
+    cpus.sort_unstable_by(|a, b| b.cmp(a));
+    let nodes_most = spec.nodes_max.unwrap_or(u32::MAX) as usize;
+    let most: u64 = cpus.iter().take(nodes_most).sum();
+    let wanted = u64::from(spec.tasks()) * u64::from(spec.cpus_per_task());
+    if (cpus.len() as u32) < nodes_min || (most < wanted && !spec.overcommit) {
+        return Err(Refusal::NodeConfigUnavailable);
+    }
+    Ok(())
+}
+
+fn cpus_on_one_node_min(spec: &JobSpec) -> u32 {
+    let tasks = spec.ntasks_per_node.unwrap_or(1).max(1);
+    if spec.overcommit { 1 } else { spec.cpus_per_task().saturating_mul(tasks) }
+}
+
+fn memory_fits(spec: &JobSpec, node: &Node) -> bool {
+    match spec.memory {
+        MemoryRequest::PerNode(memory) => memory <= node.inventory.memory,
+        MemoryRequest::PerCpu(MemoryMib(mib)) => {
+            mib.saturating_mul(u64::from(cpus_on_one_node_min(spec))) <= node.inventory.memory.0
+        }
+        MemoryRequest::Default => true,
+    }
+}
+
+fn check_array(state: &State, spec: &JobSpec) -> Result<(), Refusal> {
+    let Some(array) = &spec.array else { return Ok(()) };
+    let size = state.settings.max_array_size;
+    let fits = array.tasks.last().is_some_and(|last| last < size) && array.tasks.len() <= u64::from(size);
+    if fits { Ok(()) } else { Err(Refusal::Array) }
+}
+
+fn array_of(spec: &JobSpec) -> Option<(ArrayRole, ArrayShape)> {
+    let array = spec.array.as_ref()?;
+    let (min, max) = (array.tasks.first()?, array.tasks.last()?);
+    let step = match array.tasks.ranges() {
+        [range] => range.step,
+        _ => 1,
+    };
+    let shape = ArrayShape { count: array.tasks.len() as u32, min, max, step, max_running: array.max_running };
+    Some((ArrayRole::Waiting { tasks: array.tasks.clone() }, shape))
+}

@@ -1,0 +1,107 @@
+//! Changing a job's request (`scontrol update job`).
+
+use super::{Applying, submit::admit};
+use crate::{
+    JobId, Refusal,
+    command::JobChange,
+    job::{Hold, Job, JobState},
+    spec::MemoryRequest,
+};
+
+impl Applying<'_> {
+    /// A priority of 0 holds the job as `hold` says.
+    pub(super) fn update_job(&mut self, id: JobId, change: &JobChange, hold: Hold) -> Result<(), Refusal> {
+        let now = self.now;
+        let job = self.state.job(id).ok_or(Refusal::UnknownJob)?;
+        if job.state != JobState::Pending && needs_pending(change) {
+            return Err(Refusal::NotPending);
+        }
+        let mut changed = job.clone();
+        changed.make_mut().take_change(change, hold);
+        if job.state == JobState::Pending {
+            let limit = admit(self.state, &changed.owner, &changed.spec)?;
+            if change.time_limit.is_some() || (change.partitions.is_some() && changed.spec.time_limit.is_none()) {
+                changed.make_mut().time_limit = limit;
+            }
+        }
+        self.change(id, |job| {
+            *job = (*changed).clone();
+            if job.state == JobState::Pending {
+                job.refresh_queueing(now);
+            }
+        })
+        .ok_or(Refusal::UnknownJob)
+    }
+}
+
+/// True for changes of what a running job already has.
+fn needs_pending(change: &JobChange) -> bool {
+    change.partitions.is_some()
+        || change.node_list.is_some()
+        || change.exclude.is_some()
+        || change.begin.is_some()
+        || change.nodes_min.is_some()
+        || change.nodes_max.is_some()
+        || change.ntasks.is_some()
+        || change.cpus_per_task.is_some()
+        || change.memory_per_node.is_some()
+        || change.memory_per_cpu.is_some()
+        || change.features.is_some()
+        || change.std_out.is_some()
+        || change.std_err.is_some()
+        || change.work_dir.is_some()
+}
+
+fn set<T: Clone>(field: &mut T, new: &Option<T>) {
+    if let Some(new) = new {
+        field.clone_from(new);
+    }
+}
+
+fn set_some<T: Clone>(field: &mut Option<T>, new: &Option<T>) {
+    if new.is_some() {
+        field.clone_from(new);
+    }
+}
+
+impl Job {
+    fn take_change(&mut self, change: &JobChange, hold: Hold) {
+        let spec = self.spec.make_mut();
+        set(&mut spec.name, &change.name);
+        set(&mut spec.partitions, &change.partitions);
+        set(&mut spec.nice, &change.nice);
+        set(&mut spec.node_list, &change.node_list);
+        set(&mut spec.exclude, &change.exclude);
+        set(&mut spec.features, &change.features);
+        set(&mut spec.work_dir, &change.work_dir);
+        set_some(&mut spec.comment, &change.comment);
+        set_some(&mut spec.requeue, &change.requeue);
+        set_some(&mut spec.begin, &change.begin);
+        set_some(&mut spec.nodes_min, &change.nodes_min);
+        set_some(&mut spec.nodes_max, &change.nodes_max);
+        set_some(&mut spec.ntasks, &change.ntasks);
+        set_some(&mut spec.cpus_per_task, &change.cpus_per_task);
+        set_some(&mut spec.account, &change.account);
+        set_some(&mut spec.qos, &change.qos);
+        set_some(&mut spec.std_out, &change.std_out);
+        set_some(&mut spec.std_err, &change.std_err);
+        set_some(&mut spec.deadline, &change.deadline);
+        if let Some(memory) = change.memory_per_node {
+            spec.memory = MemoryRequest::PerNode(memory);
+        }
+        if let Some(memory) = change.memory_per_cpu {
+            spec.memory = MemoryRequest::PerCpu(memory);
+        }
+        if let Some(limit) = change.time_limit {
+            spec.time_limit = Some(limit);
+            self.time_limit = limit;
+        }
+        if let Some(priority) = change.priority {
+            spec.priority = (priority > 0).then_some(priority);
+            self.hold = if priority == 0 { hold } else { Hold::None };
+        }
+        if let (Some(max), Some(shape)) = (change.array_max_running, &mut self.array_shape) {
+            shape.max_running = (max > 0).then_some(max);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Who may do what: one pure function, tested as a table.
+
+use crate::{
+    Refusal, State,
+    command::{Act, Identity},
+    job::Job,
+};
+
+/// True for root and the configured operators.
+pub fn is_operator(state: &State, who: &Identity) -> bool {
+    who.uid == 0 || state.settings().operators.contains(&who.uid)
+}
+
+/// Decides whether `who` may do `act` to `job`; acts that concern no job take `None`.
+///
+/// # Errors
+/// [`Refusal::AccessDenied`].
+pub fn decide(state: &State, who: &Identity, act: &Act, job: Option<&Job>) -> Result<(), Refusal> {
+    if is_operator(state, who) {
+        return Ok(());
+    }
+    let owns = job.is_some_and(|job| job.owner.uid == who.uid);
+    let allowed = match act {
+        Act::Cancel(_) | Act::Signal { .. } | Act::Hold { .. } | Act::Release(_) | Act::Requeue { .. } => owns,
+        // What a user may change of an own job is decided field by field, against the job's present values.
+        Act::UpdateJob { change, .. } => {
+            owns && job.is_some_and(|job| {
+                change.priority.is_none_or(|priority| priority <= job.priority)
+                    && change.nice.is_none_or(|nice| nice >= job.spec.nice)
+                    && change.time_limit.is_none_or(|limit| limit <= job.time_limit)
+            })
+        }
+        Act::UpdateNode { .. } | Act::UpdatePartition { .. } => false,
+    };
+    if allowed { Ok(()) } else { Err(Refusal::AccessDenied) }
+}
+
+/// True if `who` may see the script and the environment of a job.
+pub fn may_read_script(state: &State, who: &Identity, job: &Job) -> bool {
+    is_operator(state, who) || job.owner.uid == who.uid
+}

@@ -1,0 +1,436 @@
+//! What may change the state: log entries and the commands in them.
+//!
+//! Entries are kept for ever and replayed by later versions: fields and variants are added, each with a new number, and never
+//! changed or reused (ADR 0002).
+
+use minicbor::{Decode, Encode};
+
+use crate::{
+    Attempt, Digest, IndexSet, JobId, MemoryMib, NodeId, RequestId, TimeLimit, TimeMs,
+    job::{ExitStatus, NodeAlloc, Owner, SignalScope, Usage},
+    node::Inventory,
+    partition::{Partition, PartitionState},
+    settings::Settings,
+    spec::JobSpec,
+};
+
+/// The version that this build writes into entries. Readers take any version up to their own.
+pub const ENTRY_VERSION: u16 = 1;
+
+/// One entry of the replicated log: a batch of commands with the leader's time.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Entry {
+    /// Version of the commands' meaning.
+    #[n(0)]
+    pub version: u16,
+    /// The leader's clock. `apply` never lets time run backwards.
+    #[n(1)]
+    pub stamp: TimeMs,
+    /// Applied in this order; each has its own outcome.
+    #[n(2)]
+    pub commands: Vec<Command>,
+}
+
+/// A caller, as the kernel or a signature told the controller; never from a request's body.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Identity {
+    /// User id.
+    #[n(0)]
+    pub uid: u32,
+    /// Primary group id.
+    #[n(1)]
+    pub gid: u32,
+}
+
+/// Bytes kept by digest.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Blob {
+    /// BLAKE3 of `bytes`; the proposer computed it.
+    #[n(0)]
+    pub digest: Digest,
+    /// The bytes.
+    #[cbor(n(1), with = "minicbor::bytes")]
+    pub bytes: Vec<u8>,
+}
+
+/// A submission.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+#[cbor(map)]
+pub struct Submit {
+    /// Makes a repeated submission one job.
+    #[n(0)]
+    pub request: RequestId,
+    /// The submitter.
+    #[n(1)]
+    pub owner: Owner,
+    /// What is asked for.
+    #[n(2)]
+    pub spec: JobSpec,
+    /// The batch script.
+    #[n(3)]
+    pub script: Digest,
+    /// The environment.
+    #[n(4)]
+    pub environment: Digest,
+    /// Those of the two that the proposer did not see in the state.
+    #[cbor(n(5), default, skip_if = "Vec::is_empty")]
+    pub blobs: Vec<Blob>,
+}
+
+/// Which jobs: a number as users write it, and for arrays perhaps some of its tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct JobRef {
+    /// A job, an array (all of its tasks), or one task by its own number.
+    #[n(0)]
+    pub job: JobId,
+    /// Only these tasks of the array.
+    #[n(1)]
+    pub tasks: Option<IndexSet>,
+}
+
+/// What `scontrol update job` may change; what is not given stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+#[cbor(map)]
+pub struct JobChange {
+    /// Name.
+    #[n(0)]
+    pub name: Option<String>,
+    /// Time limit; only an operator may raise it.
+    #[n(1)]
+    pub time_limit: Option<TimeLimit>,
+    /// Partitions, while pending.
+    #[n(2)]
+    pub partitions: Option<Vec<String>>,
+    /// Priority; raising is for operators.
+    #[n(3)]
+    pub priority: Option<u32>,
+    /// Nice.
+    #[n(4)]
+    pub nice: Option<i32>,
+    /// Comment.
+    #[n(5)]
+    pub comment: Option<String>,
+    /// Nodes that must be among the allocated ones, while pending.
+    #[n(6)]
+    pub node_list: Option<Vec<String>>,
+    /// Nodes that must not be, while pending.
+    #[n(7)]
+    pub exclude: Option<Vec<String>>,
+    /// Requeue after a node's failure.
+    #[n(8)]
+    pub requeue: Option<bool>,
+    /// Begin time, while pending.
+    #[n(9)]
+    pub begin: Option<TimeMs>,
+    /// Running tasks of an array at a time; 0 for no limit.
+    #[n(10)]
+    pub array_max_running: Option<u32>,
+    /// Fewest nodes, while pending.
+    #[n(11)]
+    pub nodes_min: Option<u32>,
+    /// Most nodes, while pending.
+    #[n(12)]
+    pub nodes_max: Option<u32>,
+    /// Tasks, while pending.
+    #[n(13)]
+    pub ntasks: Option<u32>,
+    /// CPUs for each task, while pending.
+    #[n(14)]
+    pub cpus_per_task: Option<u32>,
+    /// Memory of each node, while pending.
+    #[n(15)]
+    pub memory_per_node: Option<MemoryMib>,
+    /// Memory of each CPU, while pending.
+    #[n(16)]
+    pub memory_per_cpu: Option<MemoryMib>,
+    /// Features, while pending.
+    #[n(17)]
+    pub features: Option<Vec<String>>,
+    /// Account.
+    #[n(18)]
+    pub account: Option<String>,
+    /// Quality of service.
+    #[n(19)]
+    pub qos: Option<String>,
+    /// Standard output, while pending.
+    #[n(20)]
+    pub std_out: Option<String>,
+    /// Standard error, while pending.
+    #[n(21)]
+    pub std_err: Option<String>,
+    /// Deadline.
+    #[n(22)]
+    pub deadline: Option<TimeMs>,
+    /// Working folder, while pending.
+    #[n(23)]
+    pub work_dir: Option<String>,
+}
+
+/// Start a job on these nodes, as planned on an older state.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Placement {
+    /// The job or array.
+    #[n(0)]
+    pub job: JobId,
+    /// The task of an array that waits in one record.
+    #[n(1)]
+    pub task: Option<u32>,
+    /// The attempt that the plan saw; another one refuses the placement.
+    #[n(2)]
+    pub seen_attempt: Attempt,
+    /// The partition.
+    #[n(3)]
+    pub partition: String,
+    /// Node by node; the batch script runs on the first.
+    #[n(4)]
+    pub allocs: Vec<NodeAlloc>,
+}
+
+/// What a node says of one attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct JobReport {
+    /// The job.
+    #[n(0)]
+    pub job: JobId,
+    /// The attempt.
+    #[n(1)]
+    pub attempt: Attempt,
+    /// What happened.
+    #[n(2)]
+    pub event: JobEvent,
+}
+
+/// What happened to an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum JobEvent {
+    /// The script runs.
+    #[n(0)]
+    Launched {
+        /// When, by the node's clock.
+        #[n(0)]
+        at: TimeMs,
+    },
+    /// It ended and nothing of it is left on the node.
+    #[n(1)]
+    Ended(#[n(0)] Ended),
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Ended {
+    /// When, by the node's clock.
+    #[n(0)]
+    pub at: TimeMs,
+    /// What made it end.
+    #[n(1)]
+    pub how: EndedHow,
+    /// The script's exit.
+    #[n(2)]
+    pub exit: ExitStatus,
+    /// More in words.
+    #[n(3)]
+    pub text: Option<String>,
+    /// What it used.
+    #[n(4)]
+    pub usage: Usage,
+}
+
+/// What made an attempt end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum EndedHow {
+    /// By itself, or by a signal that its user sent.
+    #[n(0)]
+    Exited,
+    /// At its time limit, by the node.
+    #[n(1)]
+    TimeLimit,
+    /// By the kernel, over its memory.
+    #[n(2)]
+    OutOfMemory,
+    /// It never started, and would not on another try: a missing image, a refused mount.
+    #[n(3)]
+    LaunchFailed,
+    /// Lost through no fault of its own: the supervisor or the runtime died.
+    #[n(4)]
+    Lost,
+    /// Ended because the controller wished it.
+    #[n(5)]
+    Ordered,
+}
+
+/// What `scontrol update node` may change.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum NodeChange {
+    /// No new jobs.
+    #[n(0)]
+    Drain {
+        /// Why.
+        #[n(0)]
+        reason: String,
+    },
+    /// Takes jobs again.
+    #[n(1)]
+    Resume,
+    /// Given up: its jobs are requeued or failed.
+    #[n(2)]
+    Down {
+        /// Why.
+        #[n(0)]
+        reason: String,
+    },
+}
+
+/// What `scontrol update partition` may change; what is not given stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+#[cbor(map)]
+pub struct PartitionChange {
+    /// State.
+    #[n(0)]
+    pub state: Option<PartitionState>,
+    /// Longest limit of a job.
+    #[n(1)]
+    pub max_time: Option<TimeLimit>,
+    /// Limit of a job that names none.
+    #[n(2)]
+    pub default_time: Option<TimeLimit>,
+    /// Default partition.
+    #[n(3)]
+    pub is_default: Option<bool>,
+}
+
+/// A change that someone asks for.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum Act {
+    /// End jobs for good.
+    #[n(0)]
+    Cancel(#[n(0)] JobRef),
+    /// Send a signal to running jobs.
+    #[n(1)]
+    Signal {
+        /// Which.
+        #[n(0)]
+        jobs: JobRef,
+        /// Signal number.
+        #[n(1)]
+        signal: i32,
+        /// To whom.
+        #[n(2)]
+        scope: SignalScope,
+    },
+    /// Keep pending jobs from starting.
+    #[n(2)]
+    Hold {
+        /// Which.
+        #[n(0)]
+        jobs: JobRef,
+        /// As the job's user would, though an operator does it (`uhold`).
+        #[n(1)]
+        as_user: bool,
+    },
+    /// Let held jobs start.
+    #[n(3)]
+    Release(#[n(0)] JobRef),
+    /// Put running or ended jobs back into the queue.
+    #[n(4)]
+    Requeue {
+        /// Which.
+        #[n(0)]
+        jobs: JobRef,
+        /// Held afterwards.
+        #[n(1)]
+        hold: bool,
+    },
+    /// Change jobs.
+    #[n(5)]
+    UpdateJob {
+        /// Which.
+        #[n(0)]
+        jobs: JobRef,
+        /// How.
+        #[n(1)]
+        change: Box<JobChange>,
+    },
+    /// Change a node.
+    #[n(6)]
+    UpdateNode {
+        /// Its name.
+        #[n(0)]
+        name: String,
+        /// How.
+        #[n(1)]
+        change: NodeChange,
+    },
+    /// Change a partition.
+    #[n(7)]
+    UpdatePartition {
+        /// Its name.
+        #[n(0)]
+        name: String,
+        /// How.
+        #[n(1)]
+        change: PartitionChange,
+    },
+}
+
+/// One change of the state.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum Command {
+    /// Accept a job.
+    #[n(0)]
+    Submit(#[n(0)] Box<Submit>),
+    /// A user's or operator's wish.
+    #[n(1)]
+    Act {
+        /// Who.
+        #[n(0)]
+        who: Identity,
+        /// What.
+        #[n(1)]
+        act: Act,
+    },
+    /// The planner's decision.
+    #[n(2)]
+    Place(#[n(0)] Placement),
+    /// A node's reports.
+    #[n(3)]
+    Report {
+        /// The node.
+        #[n(0)]
+        node: NodeId,
+        /// What it says.
+        #[n(1)]
+        reports: Vec<JobReport>,
+    },
+    /// A node is there.
+    #[n(4)]
+    RegisterNode {
+        /// Its name.
+        #[n(0)]
+        name: String,
+        /// What it has.
+        #[n(1)]
+        inventory: Inventory,
+    },
+    /// A node was not heard of for too long.
+    #[n(5)]
+    NodeLost {
+        /// The node.
+        #[n(0)]
+        node: NodeId,
+    },
+    /// The configuration, as the leader read it.
+    #[n(6)]
+    Configure {
+        /// Settings.
+        #[n(0)]
+        settings: Box<Settings>,
+        /// Partitions to add or replace.
+        #[n(1)]
+        partitions: Vec<Partition>,
+    },
+    /// Time passes: ended jobs leave, request ids are forgotten, begin times come.
+    #[n(7)]
+    Tick,
+}

@@ -1,0 +1,61 @@
+//! What each node shall run: computed from the state alone, so that a new leader needs no queue (dispatch is level, not edge).
+
+use minicbor::{Decode, Encode};
+
+use crate::{
+    Attempt, JobId, NodeId, State, TimeLimit, TimeMs,
+    job::{EndOrder, SignalOrder},
+};
+
+/// One attempt that a node shall have.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct DesiredJob {
+    /// The job.
+    #[n(0)]
+    pub job: JobId,
+    /// The attempt.
+    #[n(1)]
+    pub attempt: Attempt,
+    /// Limit of the run time, counted from the launch; it may change while the job runs.
+    #[n(2)]
+    pub time_limit: TimeLimit,
+    /// Given: end it, with SIGTERM first and SIGKILL after [`Desired::kill_wait_s`].
+    #[n(3)]
+    pub end: Option<EndOrder>,
+    /// Signals to send, each once, by their numbers.
+    #[cbor(n(4), default, skip_if = "Vec::is_empty")]
+    pub signals: Vec<SignalOrder>,
+}
+
+/// All that a node shall have. What a node has beyond it is to be killed and forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+#[cbor(map)]
+pub struct Desired {
+    /// The state's time when this was computed.
+    #[n(0)]
+    pub as_of: TimeMs,
+    /// Between SIGTERM and SIGKILL, in seconds.
+    #[n(1)]
+    pub kill_wait_s: u64,
+    /// Attempts, by job.
+    #[cbor(n(2), default)]
+    pub jobs: Vec<DesiredJob>,
+}
+
+/// The desired document of a node. A job is on the document of its first node, which runs the batch script.
+pub fn desired(state: &State, node: NodeId) -> Desired {
+    let held = state.node(node).map(|node| node.taken.jobs.as_slice()).unwrap_or_default();
+    let jobs = held.iter().filter_map(|id| {
+        let job = state.job(*id)?;
+        let first = job.run.as_ref()?.allocs.first()?;
+        (first.node == node).then(|| DesiredJob {
+            job: job.id,
+            attempt: job.attempt,
+            time_limit: job.time_limit,
+            end: job.end_order,
+            signals: job.signals.clone(),
+        })
+    });
+    Desired { as_of: state.now(), kill_wait_s: state.settings().kill_wait_s, jobs: jobs.collect() }
+}

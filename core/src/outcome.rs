@@ -1,0 +1,156 @@
+//! Answers to commands.
+
+use minicbor::{Decode, Encode};
+use thiserror::Error;
+
+use crate::{JobId, NodeId};
+
+/// What a command did.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Outcome {
+    /// The job was accepted, now or by an earlier try with the same request id.
+    #[n(0)]
+    Submitted {
+        /// Its number.
+        #[n(0)]
+        job: JobId,
+    },
+    /// Done, on this many jobs, nodes or partitions.
+    #[n(1)]
+    Done {
+        /// How many.
+        #[n(0)]
+        count: u32,
+    },
+    /// The node is registered.
+    #[n(2)]
+    Registered {
+        /// Its number.
+        #[n(0)]
+        node: NodeId,
+    },
+    /// Nothing changed.
+    #[n(3)]
+    Refused(#[n(0)] Refusal),
+}
+
+/// Why nothing changed. The words that users see are in `gpun-compat`; these are for logs.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Encode, Decode)]
+pub enum Refusal {
+    /// No such job.
+    #[n(0)]
+    #[error("no such job")]
+    UnknownJob,
+    /// No such partition.
+    #[n(1)]
+    #[error("no such partition")]
+    UnknownPartition,
+    /// No such node.
+    #[n(2)]
+    #[error("no such node")]
+    UnknownNode,
+    /// Not allowed to this caller.
+    #[n(3)]
+    #[error("not allowed to this user")]
+    AccessDenied,
+    /// The job is ending or has ended.
+    #[n(4)]
+    #[error("the job has ended")]
+    AlreadyDone,
+    /// The job has not started.
+    #[n(5)]
+    #[error("the job is pending")]
+    JobPending,
+    /// The job has started.
+    #[n(6)]
+    #[error("the job is not pending")]
+    NotPending,
+    /// No default partition to put the job into.
+    #[n(7)]
+    #[error("no default partition")]
+    NoDefaultPartition,
+    /// The partition takes no submissions now.
+    #[n(8)]
+    #[error("the partition takes no jobs")]
+    PartitionInactive,
+    /// The submitter may not use the partition.
+    #[n(9)]
+    #[error("the partition is not open to this user or account")]
+    PartitionAccess,
+    /// No node or group of nodes of the partition could ever run it.
+    #[n(10)]
+    #[error("no nodes have what is asked for")]
+    NodeConfigUnavailable,
+    /// More nodes than there are or may be.
+    #[n(11)]
+    #[error("more nodes than the partition has or allows")]
+    NodeCount,
+    /// More memory than any node has.
+    #[n(12)]
+    #[error("more memory than a node has")]
+    Memory,
+    /// The time limit is missing, zero, or longer than allowed.
+    #[n(13)]
+    #[error("the time limit is not valid")]
+    TimeLimit,
+    /// Task numbers out of range.
+    #[n(14)]
+    #[error("the array's task numbers are not valid")]
+    Array,
+    /// Too many jobs.
+    #[n(15)]
+    #[error("the queue is full")]
+    QueueFull,
+    /// A blob that the state does not have; send it along.
+    #[n(16)]
+    #[error("script or environment must be sent along")]
+    BlobMissing,
+    /// No numbers left.
+    #[n(17)]
+    #[error("no job numbers are left")]
+    NoJobIds,
+    /// A named node does not exist.
+    #[n(18)]
+    #[error("node name {name} is not known")]
+    UnknownNodeName {
+        /// The name.
+        #[n(0)]
+        name: String,
+    },
+    /// The plan was made on an older state and no longer fits.
+    #[n(19)]
+    #[error("the placement does not fit the state any more: {why}")]
+    StalePlacement {
+        /// What changed.
+        #[n(0)]
+        why: String,
+    },
+    /// A report of an attempt that is not the current one.
+    #[n(20)]
+    #[error("the report is of an older attempt")]
+    StaleReport,
+    /// No such generic resource on any node.
+    #[n(21)]
+    #[error("the generic resource is not known")]
+    Gres,
+    /// The job can't be requeued.
+    #[n(22)]
+    #[error("the job may not be requeued")]
+    RequeueDisabled,
+    /// The entry is of a newer version.
+    #[n(23)]
+    #[error("the entry is of version {version}, newer than this program: upgrade it")]
+    NewerVersion {
+        /// The entry's version.
+        #[n(0)]
+        version: u16,
+    },
+    /// A value that makes no sense.
+    #[n(24)]
+    #[error("{what} is not valid")]
+    Invalid {
+        /// Which.
+        #[n(0)]
+        what: String,
+    },
+}

@@ -1,0 +1,365 @@
+//! The whole state of the cluster, and its derived indexes.
+//!
+//! Persistent maps (ADR 0004): cloning a state costs a few pointers, so the planner and readers work on a view while entries go
+//! on being applied.
+
+use imbl::{OrdMap, OrdSet};
+
+use crate::{
+    Attempt, Digest, JobId, NodeId, RequestId, Shared, TimeMs,
+    job::{ArrayRole, GresAlloc, Job, JobState},
+    mirror::{Meta, RequestRecord, Table, decode},
+    node::{GresTaken, Node},
+    partition::Partition,
+    settings::Settings,
+};
+
+/// The place of a waiting job in the queue: highest priority first, then lowest number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueueKey {
+    /// `u32::MAX` minus the priority.
+    pub rank: u32,
+    /// The job.
+    pub job: JobId,
+}
+
+/// The state. Only [`crate::apply`] changes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct State {
+    /// Counters and time.
+    pub(crate) meta: Meta,
+    /// Settings.
+    pub(crate) settings: Shared<Settings>,
+    /// Jobs that are not yet history.
+    pub(crate) jobs: OrdMap<JobId, Shared<Job>>,
+    /// Nodes.
+    pub(crate) nodes: OrdMap<NodeId, Shared<Node>>,
+    /// Partitions.
+    pub(crate) partitions: OrdMap<String, Shared<Partition>>,
+    /// Request ids.
+    pub(crate) requests: OrdMap<RequestId, RequestRecord>,
+
+    // Derived from the above; rebuilt by `load`, proved by `check`.
+    /// How many jobs use a blob.
+    pub(crate) blob_uses: OrdMap<Digest, u32>,
+    /// Waiting jobs in the order of the queue.
+    pub(crate) queue: OrdSet<QueueKey>,
+    /// Jobs that are over, by end time.
+    pub(crate) over: OrdSet<(TimeMs, JobId)>,
+    /// Tasks of arrays that have a record of their own.
+    pub(crate) array_tasks: OrdSet<(JobId, u32, JobId)>,
+    /// How many tasks of an array hold resources.
+    pub(crate) array_running: OrdMap<JobId, u32>,
+    /// Node numbers by name.
+    pub(crate) node_names: OrdMap<String, NodeId>,
+    /// Request ids by the time they are forgotten.
+    pub(crate) request_ends: OrdSet<(TimeMs, RequestId)>,
+}
+
+impl State {
+    /// The latest stamp.
+    pub fn now(&self) -> TimeMs {
+        self.meta.now
+    }
+
+    /// The next job's number.
+    pub fn next_job(&self) -> JobId {
+        self.meta.next_job
+    }
+
+    /// Settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// A job that is not yet history.
+    pub fn job(&self, id: JobId) -> Option<&Shared<Job>> {
+        self.jobs.get(&id)
+    }
+
+    /// Jobs by number.
+    pub fn jobs(&self) -> impl Iterator<Item = &Shared<Job>> {
+        self.jobs.values()
+    }
+
+    /// How many jobs.
+    pub fn job_count(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Waiting jobs, held ones too, in the order of the queue.
+    pub fn queue(&self) -> impl Iterator<Item = &Shared<Job>> {
+        self.queue.iter().filter_map(|key| self.jobs.get(&key.job))
+    }
+
+    /// How many records wait.
+    pub fn queue_len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// A node.
+    pub fn node(&self, id: NodeId) -> Option<&Shared<Node>> {
+        self.nodes.get(&id)
+    }
+
+    /// A node by name.
+    pub fn node_named(&self, name: &str) -> Option<&Shared<Node>> {
+        self.nodes.get(self.node_names.get(name)?)
+    }
+
+    /// Nodes by number.
+    pub fn nodes(&self) -> impl Iterator<Item = &Shared<Node>> {
+        self.nodes.values()
+    }
+
+    /// A partition.
+    pub fn partition(&self, name: &str) -> Option<&Shared<Partition>> {
+        self.partitions.get(name)
+    }
+
+    /// Partitions by name.
+    pub fn partitions(&self) -> impl Iterator<Item = &Shared<Partition>> {
+        self.partitions.values()
+    }
+
+    /// The partition of jobs that name none.
+    pub fn default_partition(&self) -> Option<&Shared<Partition>> {
+        self.partitions.values().find(|partition| partition.is_default)
+    }
+
+    /// The partitions that a job may run in, in its order; those that no longer exist are left out.
+    pub fn partitions_of<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Shared<Partition>> {
+        let by_default = self.default_partition().filter(|_| job.spec.partitions.is_empty());
+        job.spec.partitions.iter().filter_map(|name| self.partitions.get(name)).chain(by_default)
+    }
+
+    /// Nodes of a partition by number.
+    pub fn nodes_of<'a>(&'a self, partition: &'a Partition) -> Box<dyn Iterator<Item = &'a Shared<Node>> + 'a> {
+        if partition.nodes.is_empty() {
+            Box::new(self.nodes.values())
+        } else {
+            Box::new(partition.nodes.iter().filter_map(|name| self.node_named(name)))
+        }
+    }
+
+    /// True if the bytes of a blob are kept, so that a submission need not bring them.
+    pub fn has_blob(&self, digest: &Digest) -> bool {
+        self.blob_uses.contains_key(digest)
+    }
+
+    /// The job that an earlier submission with this request id made.
+    pub fn request(&self, request: RequestId) -> Option<JobId> {
+        self.requests.get(&request).map(|record| record.job)
+    }
+
+    /// Records of an array's tasks: number and record.
+    pub fn array_tasks(&self, array: JobId) -> impl Iterator<Item = (u32, &Shared<Job>)> {
+        self.array_tasks
+            .range((array, 0, JobId(0))..=(array, u32::MAX, JobId(u32::MAX)))
+            .filter_map(|(_, task, id)| Some((*task, self.jobs.get(id)?)))
+    }
+
+    /// How many tasks of an array hold resources.
+    pub fn array_running(&self, array: JobId) -> u32 {
+        self.array_running.get(&array).copied().unwrap_or(0)
+    }
+
+    /// True if the array's own limit lets one more task start.
+    pub fn array_may_start(&self, job: &Job) -> bool {
+        match (job.array_id(), job.array_shape.and_then(|shape| shape.max_running)) {
+            (Some(array), Some(limit)) => self.array_running(array) < limit,
+            _ => true,
+        }
+    }
+
+    /// The earliest time at which [`crate::Command::Tick`] has something to do.
+    pub fn next_due(&self) -> Option<TimeMs> {
+        let purge = self.over.get_min().map(|(ended, _)| ended.plus_s(self.settings.min_job_age_s));
+        let forget = self.request_ends.get_min().map(|(forget, _)| *forget);
+        purge.into_iter().chain(forget).min()
+    }
+
+    /// Memory that a job gets on a node where it has `cpus` CPUs.
+    pub fn memory_on(&self, job: &Job, partition: &Partition, node: &Node, cpus: u32) -> crate::MemoryMib {
+        use crate::{MemoryMib, spec::MemoryRequest};
+        let whole = node.inventory.memory;
+        let per_cpu = |mib: MemoryMib| MemoryMib(mib.0.saturating_mul(u64::from(cpus)));
+        match job.spec.memory {
+            MemoryRequest::PerNode(MemoryMib(0)) | MemoryRequest::PerCpu(MemoryMib(0)) => whole,
+            MemoryRequest::PerNode(memory) => memory,
+            MemoryRequest::PerCpu(memory) => per_cpu(memory),
+            MemoryRequest::Default => match partition.def_mem_per_cpu.or(self.settings.def_mem_per_cpu) {
+                Some(memory) => per_cpu(memory),
+                None => whole,
+            },
+        }
+    }
+
+    /// Takes in one record while the state is loaded; call [`State::index`] after the last.
+    ///
+    /// # Errors
+    /// A record that can't be read: the message says which.
+    pub fn load_record(&mut self, table: Table, key: &[u8], value: &[u8]) -> Result<(), LoadError> {
+        let fail = |source| LoadError { table, key: key.to_vec(), source };
+        match table {
+            Table::Meta => self.meta = decode(value).map_err(fail)?,
+            Table::Settings => self.settings = decode(value).map_err(fail)?,
+            Table::Job => {
+                let job: Shared<Job> = decode(value).map_err(fail)?;
+                self.jobs.insert(job.id, job);
+            }
+            Table::Node => {
+                let node: Shared<Node> = decode(value).map_err(fail)?;
+                self.nodes.insert(node.id, node);
+            }
+            Table::Partition => {
+                let partition: Shared<Partition> = decode(value).map_err(fail)?;
+                self.partitions.insert(partition.name.clone(), partition);
+            }
+            Table::Request => {
+                let id =
+                    key.try_into().map(RequestId).map_err(|_| fail(minicbor::decode::Error::message("key length")))?;
+                self.requests.insert(id, decode(value).map_err(fail)?);
+            }
+            Table::Blob | Table::History => {}
+        }
+        Ok(())
+    }
+
+    /// Rebuilds what is derived from the records.
+    pub fn index(&mut self) {
+        let bare = Self {
+            meta: self.meta,
+            settings: self.settings.clone(),
+            partitions: std::mem::take(&mut self.partitions),
+            requests: std::mem::take(&mut self.requests),
+            ..Self::default()
+        };
+        let loaded = std::mem::replace(self, bare);
+        self.request_ends = self.requests.iter().map(|(id, record)| (record.forget, *id)).collect();
+        for mut node in loaded.nodes.into_iter().map(|(_, node)| node) {
+            node.make_mut().taken = Default::default();
+            self.node_names.insert(node.name.clone(), node.id);
+            self.nodes.insert(node.id, node);
+        }
+        for (id, job) in loaded.jobs {
+            self.use_blob(job.script);
+            self.use_blob(job.environment);
+            self.index_job(&job);
+            if job.holds_resources() {
+                self.take_nodes(&job);
+            }
+            self.jobs.insert(id, job);
+        }
+    }
+
+    pub(crate) fn use_blob(&mut self, digest: Digest) -> u32 {
+        let uses = self.blob_uses.entry(digest).or_insert(0);
+        *uses += 1;
+        *uses
+    }
+
+    /// Enters a job into the indexes.
+    pub(crate) fn index_job(&mut self, job: &Job) {
+        if job.state == JobState::Pending {
+            self.queue.insert(queue_key(job));
+        }
+        if let (true, Some(ended)) = (job.is_over(), job.ended) {
+            self.over.insert((ended, job.id));
+        }
+        if let Some(ArrayRole::Task { array, task }) = job.array {
+            self.array_tasks.insert((array, task, job.id));
+            if job.holds_resources() {
+                *self.array_running.entry(array).or_insert(0) += 1;
+            }
+        }
+    }
+
+    /// Takes a job out of the indexes.
+    pub(crate) fn unindex_job(&mut self, job: &Job) {
+        if job.state == JobState::Pending {
+            self.queue.remove(&queue_key(job));
+        }
+        if let (true, Some(ended)) = (job.is_over(), job.ended) {
+            self.over.remove(&(ended, job.id));
+        }
+        if let Some(ArrayRole::Task { array, task }) = job.array {
+            self.array_tasks.remove(&(array, task, job.id));
+            if job.holds_resources() {
+                let running = self.array_running(array).saturating_sub(1);
+                if running == 0 {
+                    self.array_running.remove(&array);
+                } else {
+                    self.array_running.insert(array, running);
+                }
+            }
+        }
+    }
+
+    /// Gives a job what its allocations say.
+    pub(crate) fn take_nodes(&mut self, job: &Job) {
+        for alloc in job.run.iter().flat_map(|run| &run.allocs) {
+            let Some(node) = self.nodes.get_mut(&alloc.node) else { continue };
+            let taken = &mut node.make_mut().taken;
+            taken.cpus.insert_all(&alloc.cpus);
+            taken.memory.0 += alloc.memory.0;
+            for gres in &alloc.gres {
+                take_gres(&mut taken.gres, gres);
+            }
+            if let Err(at) = taken.jobs.binary_search(&job.id) {
+                taken.jobs.insert(at, job.id);
+            }
+        }
+    }
+
+    /// Takes back what a job's allocations say.
+    pub(crate) fn free_nodes(&mut self, job: &Job) {
+        for alloc in job.run.iter().flat_map(|run| &run.allocs) {
+            let Some(node) = self.nodes.get_mut(&alloc.node) else { continue };
+            let taken = &mut node.make_mut().taken;
+            taken.cpus.remove_all(&alloc.cpus);
+            taken.memory.0 = taken.memory.0.saturating_sub(alloc.memory.0);
+            for gres in &alloc.gres {
+                if let Some(have) = taken.gres.iter_mut().find(|have| have.name == gres.name) {
+                    have.indexes.remove_all(&gres.indexes);
+                }
+            }
+            taken.gres.retain(|have| !have.indexes.is_empty());
+            taken.jobs.retain(|id| *id != job.id);
+        }
+    }
+
+    /// The attempt of a job, if it has one that holds resources on this node.
+    pub fn attempt_on(&self, job: JobId, node: NodeId) -> Option<Attempt> {
+        let job = self.jobs.get(&job).filter(|job| job.holds_resources())?;
+        job.run.as_ref()?.allocs.iter().any(|alloc| alloc.node == node).then_some(job.attempt)
+    }
+}
+
+fn take_gres(taken: &mut Vec<GresTaken>, gres: &GresAlloc) {
+    match taken.iter_mut().find(|have| have.name == gres.name) {
+        Some(have) => have.indexes.insert_all(&gres.indexes),
+        None => {
+            taken.push(GresTaken { name: gres.name.clone(), indexes: gres.indexes.clone() });
+            taken.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+    }
+}
+
+/// The place of a waiting job in the queue.
+pub(crate) fn queue_key(job: &Job) -> QueueKey {
+    QueueKey { rank: u32::MAX - job.priority, job: job.id }
+}
+
+/// A record of the mirror that this program can't read.
+#[derive(Debug, thiserror::Error)]
+#[error("record {key:02x?} of table {table:?} can't be read: restore the state folder from a backup, or report this")]
+pub struct LoadError {
+    /// The table.
+    pub table: Table,
+    /// The key.
+    pub key: Vec<u8>,
+    /// The cause.
+    #[source]
+    pub source: minicbor::decode::Error,
+}

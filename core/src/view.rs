@@ -1,0 +1,125 @@
+//! What the read side shows: records with what only the whole state or the last plan knows.
+
+use minicbor::{Decode, Encode};
+
+use crate::{
+    IndexSet, MemoryMib, Shared, TimeMs,
+    job::{GresAlloc, Job, Reason},
+    node::Node,
+    partition::Partition,
+    settings::Settings,
+};
+
+/// A job as shown.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct JobView {
+    /// The job.
+    #[n(0)]
+    pub job: Shared<Job>,
+    /// Names of its nodes, in the order of its allocations.
+    #[cbor(n(1), default, skip_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Why it waits (from the last plan) or how it ended.
+    #[n(2)]
+    pub reason: Reason,
+    /// When it is expected to start, from the last plan.
+    #[n(3)]
+    pub start_estimate: Option<TimeMs>,
+    /// Where it is expected to start.
+    #[cbor(n(4), default, skip_if = "Vec::is_empty")]
+    pub planned_nodes: Vec<String>,
+    /// Partitions with the default filled in.
+    #[cbor(n(5), default)]
+    pub partitions: Vec<String>,
+    /// When the planner last looked at it.
+    #[n(6)]
+    pub last_evaluated: Option<TimeMs>,
+    /// Memory of each node that the job will get or has, with defaults filled in.
+    #[cbor(n(7), default)]
+    pub memory_per_node: MemoryMib,
+}
+
+/// A node as shown.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct NodeView {
+    /// The node.
+    #[n(0)]
+    pub node: Node,
+    /// CPUs that jobs have.
+    #[n(1)]
+    pub cpus_taken: u32,
+    /// Memory that jobs have.
+    #[n(2)]
+    pub memory_taken: MemoryMib,
+    /// Generic resources that jobs have.
+    #[cbor(n(3), default)]
+    pub gres_taken: Vec<GresAlloc>,
+    /// How many jobs hold something.
+    #[n(4)]
+    pub jobs: u32,
+    /// How many of those are completing.
+    #[n(5)]
+    pub completing: u32,
+    /// Names of its partitions.
+    #[cbor(n(6), default)]
+    pub partitions: Vec<String>,
+    /// Last message from it; not part of the replicated state.
+    #[n(7)]
+    pub last_contact: Option<TimeMs>,
+    /// Load of its CPUs, in hundredths; not part of the replicated state.
+    #[n(8)]
+    pub load_hundredths: Option<u32>,
+    /// Free memory of the machine; not part of the replicated state.
+    #[n(9)]
+    pub memory_unused: Option<MemoryMib>,
+    /// CPU numbers that jobs have.
+    #[cbor(n(10), default)]
+    pub cpu_numbers_taken: IndexSet,
+}
+
+/// A partition as shown.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct PartitionView {
+    /// The partition.
+    #[n(0)]
+    pub partition: Partition,
+    /// Names of its nodes that exist.
+    #[cbor(n(1), default)]
+    pub nodes: Vec<String>,
+    /// CPUs of its nodes.
+    #[n(2)]
+    pub cpus: u64,
+    /// Memory of its nodes.
+    #[n(3)]
+    pub memory: MemoryMib,
+}
+
+/// The cluster as shown.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct ClusterView {
+    /// Settings.
+    #[n(0)]
+    pub settings: Settings,
+    /// The controller's version.
+    #[n(1)]
+    pub version: String,
+    /// The controller's host.
+    #[n(2)]
+    pub host: String,
+    /// When the controller started.
+    #[n(3)]
+    pub started: TimeMs,
+    /// The next job's number.
+    #[n(4)]
+    pub next_job: u32,
+    /// The controller's time.
+    #[n(5)]
+    pub now: TimeMs,
+    /// More that the configuration says, name and value, in the order to show.
+    #[cbor(n(6), default)]
+    pub more: Vec<(String, String)>,
+}
