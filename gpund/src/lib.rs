@@ -5,6 +5,7 @@
 //! until [`phase::Phase::Ended`]. After a restart: [`recover::inspect`] each folder, reconnect where the shim lives,
 //! [`recover::clean_orphan`] where it does not, and once [`recover::sweep`].
 
+pub mod embed;
 pub mod jobdir;
 pub mod phase;
 pub mod raw;
