@@ -1,0 +1,9 @@
+//! One command, one file.
+
+pub mod build;
+pub mod ci;
+pub mod demo;
+pub mod env;
+pub mod setup;
+pub mod soak;
+pub mod test;

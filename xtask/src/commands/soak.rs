@@ -1,0 +1,64 @@
+//! `cargo xtask soak`: the long proofs, in release.
+//!
+//! A long proof is a test whose name contains `soak`, in a file `tests/soak_*.rs`. It reads GPUN_SOAK_ROUNDS for its
+//! number of rounds and runs a few without it, so that `cargo xtask test` proves it works; it prints each figure as a
+//! line `soak: NAME = VALUE`.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use super::{build, setup};
+use crate::context::Context;
+use crate::parts::Parts;
+use crate::runner::{self, Limits, Tally};
+
+/// How long and what.
+#[derive(Args)]
+pub struct Options {
+    /// Only the tests whose name contains this
+    #[arg(default_value = "soak")]
+    filter: String,
+    /// Rounds of each proof (GPUN_SOAK_ROUNDS)
+    #[arg(long, default_value_t = 50)]
+    rounds: u32,
+    /// Hours after which the run is ended and fails
+    #[arg(long, default_value_t = 12)]
+    limit_hours: u64,
+}
+
+/// Runs the command.
+pub fn run(context: &mut Context, options: &Options) -> Result<()> {
+    setup::prepare(context)?;
+    let context = &*context;
+    let mut parts = Parts::default();
+    let mut tally = Tally::default();
+    if parts.run("build", || build::everything(context, true)) {
+        parts.run("soak", || soak(context, options, &mut tally));
+    }
+    println!("\nfigures:");
+    for figure in &tally.figures {
+        println!("  {figure}");
+    }
+    let result = parts.finish();
+    println!("\n{}", tally.closing_line());
+    result?;
+    if tally.passed == 0 {
+        bail!("no soak test ran: is the filter right?");
+    }
+    Ok(())
+}
+
+fn soak(context: &Context, options: &Options, tally: &mut Tally) -> Result<()> {
+    let mut command = context.cargo();
+    // Without the benches, which know no test names.
+    command.args(["test", "--release", "--no-fail-fast", "--workspace", "--lib", "--bins", "--tests"]);
+    command.args(context.locked());
+    // One at a time: each has the machine to itself, so that its figures mean something.
+    command.args(["--", "--nocapture", "--test-threads=1"]).arg(&options.filter);
+    command.env("GPUN_SOAK", "1").env("GPUN_SOAK_ROUNDS", options.rounds.to_string());
+    command.env("GPUN_BIN_DIR", context.binaries("release"));
+    let limits = Limits::of(Duration::from_secs(options.limit_hours * 3600));
+    runner::run(&mut command, &context.target, limits, tally)
+}
