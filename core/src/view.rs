@@ -123,3 +123,74 @@ pub struct ClusterView {
     #[cbor(n(6), default)]
     pub more: Vec<(String, String)>,
 }
+
+/// Why a job waits, from the code that decided.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct WhyView {
+    /// The job.
+    #[n(0)]
+    pub job: JobView,
+    /// What stands before it, most important first.
+    #[cbor(n(1), default)]
+    pub causes: Vec<Cause>,
+    /// Jobs before it in the queue.
+    #[n(2)]
+    pub ahead: u32,
+}
+
+/// One thing that keeps a job from starting.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Cause {
+    /// Jobs that hold what it needs, and when the last of those that must end reaches its limit.
+    #[n(0)]
+    WaitsFor {
+        /// The jobs, first to end first.
+        #[n(0)]
+        jobs: Vec<crate::JobId>,
+        /// When enough is free at the latest.
+        #[n(1)]
+        until: Option<TimeMs>,
+    },
+    /// Another job goes first.
+    #[n(1)]
+    Behind {
+        /// The first of them.
+        #[n(0)]
+        job: crate::JobId,
+    },
+    /// On so many nodes something is short.
+    #[n(2)]
+    Short {
+        /// What: `cpus`, `memory`, `gres/NAME`, `features`, `drained`, `down`, `excluded`.
+        #[n(0)]
+        what: String,
+        /// On how many nodes of its partitions.
+        #[n(1)]
+        nodes: u32,
+        /// Of how many.
+        #[n(2)]
+        of: u32,
+    },
+    /// A limit of its partition or array.
+    #[n(3)]
+    Limit {
+        /// Which, in words.
+        #[n(0)]
+        what: String,
+    },
+    /// Held, until someone releases it.
+    #[n(4)]
+    Held {
+        /// By an operator, so that only an operator may release it.
+        #[n(0)]
+        by_operator: bool,
+    },
+    /// Not before its begin time.
+    #[n(5)]
+    Begin {
+        /// The time.
+        #[n(0)]
+        at: TimeMs,
+    },
+}
