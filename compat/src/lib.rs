@@ -1,6 +1,13 @@
 //! Slurm as text: hostlists, times, memory, directives, options, output formats. Pure.
 
+pub mod array;
+pub mod count;
+pub mod dependency;
+pub mod gres;
 pub mod hostlist;
 pub mod memory;
 pub mod moment;
+pub mod pattern;
+pub mod signal;
 pub mod time;
+pub mod tres;
