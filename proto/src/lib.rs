@@ -1,10 +1,12 @@
 //! The wire: services, messages, conversions and versions.
 //!
 //! Nothing else in gpunion knows how bytes look between machines. [`pb`] is generated from `proto/gpunion/v1/*.proto`;
-//! [`client`] dials controllers; [`node_key`] proves a node's membership.
+//! [`client`] dials controllers, [`quick`] does so for a command that asks once; [`node_key`] proves a node's membership.
 
 pub mod client;
+mod hpack;
 pub mod node_key;
+pub mod quick;
 
 /// The messages and services, generated from the schema.
 pub mod pb {
@@ -12,6 +14,7 @@ pub mod pb {
     tonic::include_proto!("gpunion.v1");
 }
 
+pub use gpun_core as core;
 pub use gpun_core::mirror::{decode, encode};
 
 /// The version of the conversation between node and controller. A node of another version is told so, in words.
