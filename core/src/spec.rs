@@ -32,7 +32,7 @@ pub enum MemoryRequest {
 }
 
 /// Generic resources asked for on each node.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct GresRequest {
     /// Such as `gpu`.
     #[n(0)]
