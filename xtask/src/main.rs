@@ -14,6 +14,9 @@ mod rocksdb;
 mod runner;
 mod tidy;
 
+use std::process::ExitCode;
+
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::context::Context;
@@ -43,10 +46,19 @@ enum Task {
     Ci(commands::ci::Options),
 }
 
-fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
     let mut context = Context::new()?;
-    match arguments.task {
+    match task {
         Task::Setup(options) => commands::setup::run(&mut context, &options),
         Task::Env(options) => commands::env::run(&mut context, &options),
         Task::Build(options) => commands::build::run(&mut context, &options),

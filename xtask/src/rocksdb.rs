@@ -33,9 +33,8 @@ struct Key {
 
 impl Key {
     fn of(metadata: &Metadata) -> Option<Self> {
-        let (version, mut features) = metadata.resolved(PACKAGE)?;
-        features.sort();
-        Some(Self { version, features, arch: std::env::consts::ARCH })
+        let (version, features) = metadata.resolved(PACKAGE)?;
+        Some(Self { version, features: telling(features), arch: std::env::consts::ARCH })
     }
 
     fn folder_name(&self) -> String {
@@ -52,6 +51,14 @@ impl Key {
              [dependencies]\n{PACKAGE} = {{ version = \"={version}\", default-features = false, features = [{features}] }}\n"
         )
     }
+}
+
+/// The features that make another archive, in order: neither what another feature implies (`lz4-sys` by `lz4`), nor
+/// `static`, which is about compression libraries that cargo links later.
+fn telling(mut features: Vec<String>) -> Vec<String> {
+    features.retain(|name| !name.ends_with("-sys") && name != "static" && name != "default");
+    features.sort();
+    features
 }
 
 /// Finds the archive in the cache or builds it, and sets it for every later cargo call.
@@ -165,6 +172,12 @@ mod tests {
     fn version_features_and_processor_name_the_folder() {
         assert_eq!(key().folder_name(), "rocksdb-0.19.0+11.8.1-bindgen-runtime+lz4-x86_64");
         assert_eq!(Key { features: vec![], ..key() }.folder_name(), "rocksdb-0.19.0+11.8.1-plain-x86_64");
+    }
+
+    #[test]
+    fn features_that_others_imply_make_no_other_archive() {
+        let resolved = ["static", "lz4-sys", "lz4", "default", "bindgen-runtime"].map(str::to_owned);
+        assert_eq!(telling(resolved.to_vec()), key().features);
     }
 
     #[test]
