@@ -29,8 +29,11 @@ fn build() -> Result<(), String> {
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
         let own = text.starts_with("CARGO_") || text.starts_with("RUSTC") || text.starts_with("RUSTFLAGS");
-        let keep = matches!(&*text, "CARGO_HOME" | "RUSTUP_HOME" | "RUSTUP_TOOLCHAIN") || text.starts_with("CARGO_REGISTR")
-            || text.starts_with("CARGO_SOURCE") || text.starts_with("CARGO_HTTP") || text.starts_with("CARGO_NET");
+        let keep = matches!(&*text, "CARGO_HOME" | "RUSTUP_HOME" | "RUSTUP_TOOLCHAIN")
+            || text.starts_with("CARGO_REGISTR")
+            || text.starts_with("CARGO_SOURCE")
+            || text.starts_with("CARGO_HTTP")
+            || text.starts_with("CARGO_NET");
         if own && !keep {
             cargo.env_remove(&name);
         }

@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,6 +45,8 @@ impl JobDir {
         let dir = Self::new(path);
         DirBuilder::new().recursive(true).mode(0o700).create(&dir.path)?;
         DirBuilder::new().recursive(true).mode(0o755).create(dir.run())?;
+        // Whatever gpund's umask is, the job must be able to look in.
+        fs::set_permissions(dir.run(), fs::Permissions::from_mode(0o755))?;
         replace(&dir.script(), script, 0o500, false)?;
         write_json(&dir.launch(), spec, false)?;
         Ok(dir)
@@ -112,6 +114,28 @@ impl JobDir {
         optional(read_json(&self.exit()))
     }
 
+    /// Makes room for `exit.json` before the job can fill the disk.
+    pub fn reserve_exit(&self) -> io::Result<()> {
+        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(self.exit_new())?;
+        file.write_all(&[b' '; EXIT_ROOM])
+    }
+
+    /// Writes `exit.json` into the room kept for it; it is on disk when this returns.
+    pub fn write_exit(&self, exit: &ExitRecord) -> io::Result<()> {
+        let json = serde_json::to_vec(exit)?;
+        let new = self.exit_new();
+        let mut file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&new)?;
+        file.write_all(&json)?;
+        file.set_len(json.len() as u64)?;
+        file.sync_all()?;
+        fs::rename(&new, self.exit())?;
+        File::open(&self.path)?.sync_all()
+    }
+
+    fn exit_new(&self) -> PathBuf {
+        self.path.join("exit.json.new")
+    }
+
     /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
@@ -147,6 +171,9 @@ impl JobDir {
         self.path.join("run/script")
     }
 }
+
+/// How much room is kept for `exit.json`, in bytes.
+const EXIT_ROOM: usize = 4096;
 
 /// Writes a value as JSON by way of a rename. `durable`: it is on disk when this returns.
 pub fn write_json<T: Serialize>(path: &Path, value: &T, durable: bool) -> io::Result<()> {

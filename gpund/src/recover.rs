@@ -1,10 +1,45 @@
 //! What a launch left behind, and how to take it away when its supervisor or its runtime was killed.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use gpun_init::End;
+
+use crate::cgroup::Cgroups;
+use crate::hostroot::mount_points;
 use crate::jobdir::JobDir;
-use crate::phase::{Inspection, Phase};
+use crate::phase::{ExitKind, ExitRecord, Inspection, Phase};
+use crate::spec::LaunchSpec;
+use crate::supervise;
+use crate::sys::Sys;
+
+/// Why an orphan could not be cleaned.
+#[derive(Debug, thiserror::Error)]
+pub enum CleanError {
+    /// There is nothing to clean: the supervisor lives.
+    #[error("the supervisor of {0} lives; talk to it instead")]
+    Alive(PathBuf),
+    /// A file of the folder cannot be read or written.
+    #[error("cannot read or write in {path}")]
+    Folder {
+        /// The job's folder.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// Something is left; try again later.
+    #[error("something of {path} is left on the node; it will be tried again")]
+    Left {
+        /// The job's folder.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+}
 
 /// What the job's folder says. Reads only files and the shim's lock; fails with `NotFound` when there is no
 /// `launch.json`.
@@ -19,4 +54,137 @@ pub fn inspect(job_dir: &Path) -> io::Result<Inspection> {
         (None, None) => Phase::Creating,
     };
     Ok(Inspection { phase, shim_alive })
+}
+
+/// Takes away all that a launch left whose supervisor is gone, and writes its `exit.json`: the script's own end when it
+/// had come to it, else [`ExitKind::NodeFailed`]. Idempotent; the record of a launch that ended in order is only read.
+pub fn clean_orphan(sys: &dyn Sys, job_dir: &Path) -> Result<ExitRecord, CleanError> {
+    let dir = JobDir::new(job_dir);
+    let folder = |source| CleanError::Folder { path: job_dir.into(), source };
+    // Held to the end, so that no supervisor starts meanwhile.
+    let Some(_lock) = dir.lock().map_err(folder)? else { return Err(CleanError::Alive(job_dir.into())) };
+    if let Some(exit) = dir.read_exit().map_err(folder)? {
+        return Ok(exit);
+    }
+    let spec = dir.read_launch().map_err(folder)?;
+    let record = orphan_record(sys, &dir, &spec).map_err(folder)?;
+    take_away(sys, &dir, &spec).map_err(|source| CleanError::Left { path: job_dir.into(), source })?;
+    dir.write_exit(&record).map_err(folder)?;
+    Ok(record)
+}
+
+fn orphan_record(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec) -> io::Result<ExitRecord> {
+    let cgroups = Cgroups::detect(sys)?;
+    let group = spec.cgroup();
+    let started_ms = dir.read_running()?.map_or(0, |r| r.started_ms);
+    let end = sys.read(&dir.run().join("exit")).ok().and_then(|bytes| End::decode(&bytes));
+    let lost = "the job's supervisor was killed, and the job with it".to_owned();
+    let (kind, end) = match end {
+        Some(end) => (ExitKind::Exited, end),
+        None => (ExitKind::NodeFailed, End { reason: lost, ..End::default() }),
+    };
+    Ok(ExitRecord {
+        job_id: spec.job_id,
+        attempt: spec.attempt,
+        kind,
+        code: end.code,
+        signal: end.signal,
+        oom: cgroups.oom_kills(sys, &group) > 0,
+        reason: Some(end.reason).filter(|r| !r.is_empty()),
+        started_ms,
+        ended_ms: sys.now_ms(),
+        usage: cgroups.usage(sys, &group),
+    })
+}
+
+fn take_away(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec) -> io::Result<()> {
+    end_runtime(sys, &dir.bundle())?;
+    let state = spec.runc_root.join(spec.container_id());
+    if sys.kind(&state).is_ok() {
+        let args = ["--root", &spec.runc_root.to_string_lossy(), "delete", "--force", &spec.container_id()];
+        // Its own opinion of a half-made container does not matter: what is left goes below.
+        let _ = sys.run(&spec.runc, &args.map(str::to_owned));
+    }
+    let mounts = unmount_below(sys, &[dir.path(), &state]);
+    let cgroups = Cgroups::detect(sys)?;
+    mounts.and(supervise::clean(sys, dir, spec, &cgroups)).and(supervise::remove_socket(sys, dir))
+}
+
+/// The runtime dies with its supervisor, but a moment later than the supervisor's lock is free; what it makes in that
+/// moment would be missed.
+fn end_runtime(sys: &dyn Sys, bundle: &Path) -> io::Result<()> {
+    let bundle = bundle.as_os_str().as_encoded_bytes();
+    for _ in 0..2_000 {
+        let mut found = false;
+        for pid in sys.list(Path::new("/proc"))?.iter().filter_map(|n| n.parse::<i32>().ok()) {
+            let line = sys.read(Path::new(&format!("/proc/{pid}/cmdline"))).unwrap_or_default();
+            if line.split(|&b| b == 0).any(|arg| arg == bundle) {
+                found = true;
+                let _ = sys.kill(pid, libc::SIGKILL);
+            }
+        }
+        if !found {
+            return Ok(());
+        }
+        sys.pause(Duration::from_millis(1));
+    }
+    Err(io::Error::other("the OCI runtime does not die"))
+}
+
+/// Detaches what is mounted below these folders in this mount namespace, the innermost first.
+fn unmount_below(sys: &dyn Sys, folders: &[&Path]) -> io::Result<()> {
+    let mountinfo = sys.read(Path::new("/proc/self/mountinfo"))?;
+    let mut result = Ok(());
+    for at in mount_points(&String::from_utf8_lossy(&mountinfo)).iter().rev() {
+        if folders.iter().any(|f| at.starts_with(f)) {
+            result = result.and(sys.unmount(at));
+        }
+    }
+    result
+}
+
+/// Where a node's leftovers can lie.
+#[derive(Clone, Debug)]
+pub struct NodePlaces {
+    /// [`LaunchSpec::cgroup_parent`] of this node's launches.
+    pub cgroup_parent: String,
+    /// [`LaunchSpec::runc_root`].
+    pub runc_root: PathBuf,
+    /// [`LaunchSpec::share`].
+    pub share: PathBuf,
+}
+
+/// Takes away what belongs to no launch in `keep` (container ids, `job_7.1`): cgroups with all their processes, the
+/// runtime's state, half-made skeletons. Says what it took. Not while launches start that `keep` does not name.
+pub fn sweep(sys: &dyn Sys, places: &NodePlaces, keep: &BTreeSet<String>) -> io::Result<Vec<String>> {
+    let cgroups = Cgroups::detect(sys)?;
+    let mut taken = Vec::new();
+    let mut groups = BTreeSet::new();
+    for folder in cgroups.folders(&places.cgroup_parent) {
+        groups.extend(sys.list(&folder).unwrap_or_default().into_iter().filter(|n| n.starts_with("job_")));
+    }
+    for group in groups.iter().filter(|g| !keep.iter().any(|id| id.split('.').next() == Some(g))) {
+        let path = format!("{}/{group}", places.cgroup_parent.trim_end_matches('/'));
+        cgroups.kill(sys, &path, Duration::from_secs(10))?;
+        cgroups.remove(sys, &path)?;
+        taken.push(format!("cgroup {path}"));
+    }
+    for id in sys.list(&places.runc_root).unwrap_or_default().iter().filter(|id| !keep.contains(*id)) {
+        let state = places.runc_root.join(id);
+        unmount_below(sys, &[&state])?;
+        sys.remove_tree(&state)?;
+        taken.push(format!("container {id}"));
+    }
+    let roots = places.share.join("roots");
+    let half_made = |name: &&String| name.starts_with('.') && !keep.iter().any(|id| name.contains(&format!(".{id}.")));
+    for name in sys.list(&roots).unwrap_or_default().iter().filter(half_made) {
+        sys.remove_tree(&roots.join(name))?;
+        taken.push(format!("skeleton {name}"));
+    }
+    Ok(taken)
+}
+
+/// Removes the node's own, empty cgroup when the node is taken down for good.
+pub fn remove_node_cgroup(sys: &dyn Sys, cgroup_parent: &str) -> io::Result<()> {
+    Cgroups::detect(sys)?.remove(sys, cgroup_parent)
 }

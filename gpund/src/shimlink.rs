@@ -33,6 +33,12 @@ pub enum Act {
         /// To whom.
         to: Target,
     },
+    /// Append a text to the script's standard error, as Slurm does with
+    /// `slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT ... ***`.
+    Notice {
+        /// With its line feed.
+        text: String,
+    },
     /// SIGKILL to everything in the job's cgroup, and to what it forks meanwhile. Also ends a launch in the making.
     Kill,
     /// What it has used so far.

@@ -165,6 +165,8 @@ pub struct Mount {
     pub read_only: bool,
     /// A missing source is skipped, not an error.
     pub optional: bool,
+    /// The user asked for it: it is refused when that user cannot reach the source.
+    pub by_user: bool,
 }
 
 impl LaunchSpec {

@@ -177,11 +177,11 @@ fn obey(order: Order, script: i32, stderr: RawFd) {
     match order {
         Order::Script(signal) => {
             let _ = raw::kill(script, signal);
-        },
+        }
         Order::Group(signal) => signal_group(script, signal),
         Order::All(signal) => {
             let _ = raw::kill(-1, signal);
-        },
+        }
         Order::Notice => {
             if let Ok(notice) = std::fs::read(format!("{RUN_DIR}/notice")) {
                 let _ = raw::write_all(stderr, &notice);

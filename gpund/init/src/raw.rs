@@ -175,11 +175,16 @@ pub fn fork(child: impl FnOnce() -> i32) -> io::Result<i32> {
 
 /// In the child: a session of its own, no blocked and no ignored signals.
 pub fn fresh_session() {
-    // SAFETY: setsid and signal take integers; the empty set lives through sigprocmask.
+    // The kernel's own call, since glibc's refuses the two signals that it keeps for itself, and somebody above may have
+    // ignored those. All zero is the default action, no flags, an empty mask.
+    let default = [0u64; 4];
+    let set_size = 8;
+    // SAFETY: setsid takes nothing; rt_sigaction reads the 32 bytes of `default`; the empty set lives through
+    // sigprocmask.
     unsafe {
         libc::setsid();
-        for number in 1..=libc::SIGRTMAX() {
-            libc::signal(number, libc::SIG_DFL);
+        for number in 1..=64 {
+            libc::syscall(libc::SYS_rt_sigaction, number, default.as_ptr(), ptr::null_mut::<u64>(), set_size);
         }
         let mut none = std::mem::zeroed();
         libc::sigemptyset(&mut none);

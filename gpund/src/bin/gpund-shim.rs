@@ -1,3 +1,58 @@
 //! The per-job supervisor: parent of one container, outlives gpund.
+//!
+//! Started by [`gpund::jobdir::JobDir::shim_command`] with the job's folder as its argument, its lock as standard input
+//! and its listening socket as standard output.
 
-fn main() {}
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use gpund::cgroup::Cgroups;
+use gpund::jobdir::JobDir;
+use gpund::supervise::{self, Supervisor};
+use gpund::sys::{self, Linux};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("gpund-shim: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let mut args = std::env::args_os().skip(1);
+    let (Some(path), None) = (args.next(), args.next()) else {
+        bail!("usage: gpund-shim JOB_FOLDER, started by gpund")
+    };
+    let dir = JobDir::new(path);
+    if dir.lock()?.is_some() {
+        bail!("{} is not locked: start it as gpund does", dir.path().display());
+    }
+    let (listener, log_start) = inherited()?;
+    sys::become_session_leader();
+    sys::become_subreaper()?;
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
+    let children = sys::child_signal_fd()?;
+    let spec = dir.read_launch().context("cannot read launch.json")?;
+    dir.reserve_exit().context("cannot reserve room for exit.json")?;
+    let system = Linux;
+    let cgroups = Cgroups::detect(&system).context("cannot read the mounted cgroups")?;
+    let mut supervisor = Supervisor::new(&system, dir.clone(), spec, cgroups);
+    supervise::run(&mut supervisor, &listener, &children, log_start)?;
+    supervise::remove_socket(&system, &dir)?;
+    Ok(())
+}
+
+/// Copies of the inherited descriptors that the runtime does not inherit in its turn.
+fn inherited() -> Result<(UnixListener, u64)> {
+    let stdout: OwnedFd = std::io::stdout().as_fd().try_clone_to_owned()?;
+    let listener = UnixListener::from(stdout);
+    listener.local_addr().context("standard output is not a socket: start it as gpund does")?;
+    let log: File = std::io::stderr().as_fd().try_clone_to_owned()?.into();
+    Ok((listener, log.metadata()?.len()))
+}

@@ -1,0 +1,229 @@
+//! Control groups, version 1 (each controller mounted apart) and version 2, as found at run time.
+//!
+//! The runtime makes a job's groups and sets the limits; here they are read, killed and removed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::phase::Usage;
+use crate::sys::{Kind, Sys, gone_is_fine};
+
+/// One mounted hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// Where it is mounted.
+    pub mount: PathBuf,
+    /// Its controllers; empty for version 2.
+    pub controllers: Vec<String>,
+}
+
+/// The mounted hierarchies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cgroups {
+    v1: Vec<Hierarchy>,
+    v2: Option<PathBuf>,
+}
+
+impl Cgroups {
+    /// Looks at this process's mounts.
+    pub fn detect(sys: &dyn Sys) -> io::Result<Self> {
+        let mounts = sys.read(Path::new("/proc/self/mountinfo"))?;
+        Ok(Self::parse(&String::from_utf8_lossy(&mounts)))
+    }
+
+    /// Reads `/proc/PID/mountinfo`. A hierarchy mounted twice counts once, at its first place.
+    pub fn parse(mountinfo: &str) -> Self {
+        let mut found = Self { v1: Vec::new(), v2: None };
+        for line in mountinfo.lines() {
+            let Some((left, right)) = line.split_once(" - ") else { continue };
+            let (Some(mount), mut right) = (left.split(' ').nth(4), right.split(' ')) else { continue };
+            let mount = PathBuf::from(unescape(mount));
+            match right.next() {
+                Some("cgroup2") if found.v2.is_none() => found.v2 = Some(mount),
+                Some("cgroup") => {
+                    let options = right.nth(1).unwrap_or_default();
+                    let controllers: Vec<String> = options
+                        .split(',')
+                        .filter(|o| !matches!(*o, "rw" | "ro" | "xattr" | "clone_children"))
+                        .filter(|o| !o.starts_with("release_agent="))
+                        .map(str::to_owned)
+                        .collect();
+                    if !found.v1.iter().any(|h| h.controllers == controllers) {
+                        found.v1.push(Hierarchy { mount, controllers });
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Whether limits go through version 2: no controller is mounted the old way.
+    pub fn is_v2(&self) -> bool {
+        self.v2.is_some() && !self.v1.iter().any(|h| h.controllers.iter().any(|c| c == "memory" || c == "cpu"))
+    }
+
+    /// Folder of a group in every hierarchy. `group` is absolute.
+    pub fn folders(&self, group: &str) -> Vec<PathBuf> {
+        let mounts = self.v1.iter().map(|h| &h.mount).chain(&self.v2);
+        mounts.map(|m| m.join(group.trim_start_matches('/'))).collect()
+    }
+
+    /// Folder of a group in the hierarchy that has that controller; none: not mounted.
+    pub fn folder(&self, controller: &str, group: &str) -> Option<PathBuf> {
+        let v1 = self.v1.iter().find(|h| h.controllers.iter().any(|c| c == controller)).map(|h| &h.mount);
+        let mount = v1.or(self.v2.as_ref().filter(|_| self.is_v2()))?;
+        Some(mount.join(group.trim_start_matches('/')))
+    }
+
+    /// Whether memory with swap can be limited.
+    pub fn can_limit_swap(&self, sys: &dyn Sys) -> bool {
+        self.is_v2()
+            || self.folder("memory", "/").is_some_and(|f| sys.kind(&f.join("memory.memsw.limit_in_bytes")).is_ok())
+    }
+
+    /// What a group used so far. Files that are not there count as 0.
+    pub fn usage(&self, sys: &dyn Sys, group: &str) -> Usage {
+        let read = |controller: &str, file: &str| {
+            let text = self.folder(controller, group).and_then(|f| sys.read(&f.join(file)).ok()).unwrap_or_default();
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        if self.is_v2() {
+            let cpu = read("cpu", "cpu.stat");
+            return Usage {
+                max_rss_kib: number(&read("memory", "memory.peak")) / 1024,
+                user_us: field(&cpu, "user_usec"),
+                sys_us: field(&cpu, "system_usec"),
+            };
+        }
+        Usage {
+            max_rss_kib: number(&read("memory", "memory.max_usage_in_bytes")) / 1024,
+            user_us: number(&read("cpuacct", "cpuacct.usage_user")) / 1000,
+            sys_us: number(&read("cpuacct", "cpuacct.usage_sys")) / 1000,
+        }
+    }
+
+    /// How many processes of a group the kernel killed for want of memory.
+    pub fn oom_kills(&self, sys: &dyn Sys, group: &str) -> u64 {
+        let file = if self.is_v2() { "memory.events" } else { "memory.oom_control" };
+        let text = self.folder("memory", group).and_then(|f| sys.read(&f.join(file)).ok()).unwrap_or_default();
+        field(&String::from_utf8_lossy(&text), "oom_kill")
+    }
+
+    /// SIGKILL to every process of a group and of those below it, until none is left. A process that the kernel cannot
+    /// end within `patience` (a hung file server) is an error that names it.
+    pub fn kill(&self, sys: &dyn Sys, group: &str, patience: Duration) -> io::Result<()> {
+        let folders = self.folders(group);
+        let frozen: Option<PathBuf> = self.folder("freezer", group).filter(|_| !self.is_v2());
+        let mut waited = Duration::ZERO;
+        let mut pause = Duration::from_micros(200);
+        loop {
+            if let Some(v2) = folders.last().filter(|_| self.v2.is_some()) {
+                // One write, complete also against forks (kernel 5.14).
+                let _ = sys.write(&v2.join("cgroup.kill"), b"1");
+            }
+            let pids = processes(sys, &folders);
+            if pids.is_empty() {
+                return Ok(());
+            }
+            if waited >= patience {
+                let list: Vec<String> = pids.iter().map(i32::to_string).collect();
+                return Err(io::Error::other(format!("processes do not die: {}", list.join(" "))));
+            }
+            // Frozen, none of them can fork while the list is worked off.
+            let freeze = |state: &[u8]| frozen.as_ref().map(|f| sys.write(&f.join("freezer.state"), state));
+            let _ = freeze(b"FROZEN");
+            for pid in processes(sys, &folders) {
+                let _ = sys.kill(pid, libc::SIGKILL);
+            }
+            let _ = freeze(b"THAWED");
+            sys.pause(pause);
+            waited += pause;
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// Removes a group and those below it from every hierarchy. It must have no process; for the moment that the kernel
+    /// takes to forget the last one, it is tried again.
+    pub fn remove(&self, sys: &dyn Sys, group: &str) -> io::Result<()> {
+        let mut result = Ok(());
+        for folder in self.folders(group) {
+            for attempt in 0u32.. {
+                match remove_below(sys, &folder) {
+                    Err(e) if e.raw_os_error() == Some(libc::EBUSY) && attempt < 200 => {
+                        sys.pause(Duration::from_millis(u64::from(attempt.min(10))));
+                    }
+                    other => {
+                        result = result.and(other);
+                        break;
+                    }
+                }
+            }
+        }
+        result
+    }
+}
+
+/// The processes of these groups and of those below them, each once.
+fn processes(sys: &dyn Sys, folders: &[PathBuf]) -> Vec<i32> {
+    let mut pids = Vec::new();
+    for folder in folders {
+        collect(sys, folder, &mut pids);
+    }
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
+fn collect(sys: &dyn Sys, folder: &Path, pids: &mut Vec<i32>) {
+    let Ok(text) = sys.read(&folder.join("cgroup.procs")) else { return };
+    pids.extend(String::from_utf8_lossy(&text).lines().filter_map(|l| l.parse::<i32>().ok()).filter(|&p| p > 0));
+    for child in children(sys, folder) {
+        collect(sys, &child, pids);
+    }
+}
+
+fn children(sys: &dyn Sys, folder: &Path) -> Vec<PathBuf> {
+    let names = sys.list(folder).unwrap_or_default();
+    // A group's own files all have a dot in their names, or are these.
+    let names = names.into_iter().filter(|n| !matches!(n.as_str(), "tasks" | "notify_on_release" | "release_agent"));
+    names.map(|n| folder.join(n)).filter(|p| matches!(sys.kind(p), Ok(Kind::Dir))).collect()
+}
+
+fn remove_below(sys: &dyn Sys, folder: &Path) -> io::Result<()> {
+    match gone_is_fine(sys.remove_dir(folder)) {
+        // Only a group with groups in it needs the walk.
+        Err(e) if e.raw_os_error() == Some(libc::EBUSY) || e.raw_os_error() == Some(libc::ENOTEMPTY) => {
+            for child in children(sys, folder) {
+                remove_below(sys, &child)?;
+            }
+            gone_is_fine(sys.remove_dir(folder))
+        }
+        other => other,
+    }
+}
+
+/// The first number in a text; 0: none.
+fn number(text: &str) -> u64 {
+    text.trim().parse().unwrap_or(0)
+}
+
+/// The number after a name in a flat keyed file; 0: none.
+fn field(text: &str, name: &str) -> u64 {
+    let value = text.lines().filter_map(|l| l.split_once(' ')).find(|(key, _)| *key == name);
+    value.map_or(0, |(_, value)| number(value))
+}
+
+/// Undoes the octal escapes of mountinfo: `\040` is a blank.
+pub fn unescape(text: &str) -> String {
+    let mut out = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let code = (first == b'\\').then(|| after.get(..3)).flatten();
+        let byte = code.and_then(|c| std::str::from_utf8(c).ok()).and_then(|c| u8::from_str_radix(c, 8).ok());
+        out.push(byte.unwrap_or(first));
+        rest = if byte.is_some() { &after[3..] } else { after };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}

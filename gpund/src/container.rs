@@ -1,0 +1,314 @@
+//! From a launch to a bundle that the runtime can start: files, root file system, configuration; and its removal.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use gpun_init::{END_FILE_SIZE, Task};
+use sha2::{Digest, Sha256};
+
+use crate::bundle::{self, Parts};
+use crate::cgroup::Cgroups;
+use crate::hostroot::{self, Bind, Entry, HostFacts, HostPlan, Reached, SYSTEM};
+use crate::image;
+use crate::jobdir::JobDir;
+use crate::phase::ExitKind;
+use crate::raw::{RawText, to_hex};
+use crate::spec::{ImageRoot, LaunchSpec, Root};
+use crate::sys::{Kind, Sys, ensure_dir, ensure_dirs};
+
+/// Why a container could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct LaunchError {
+    /// [`ExitKind::LaunchFailed`] or [`ExitKind::NodeFailed`].
+    pub kind: ExitKind,
+    /// For the user.
+    pub reason: String,
+}
+
+impl LaunchError {
+    /// It lies in the request.
+    pub fn request(reason: impl Into<String>) -> Self {
+        Self { kind: ExitKind::LaunchFailed, reason: reason.into() }
+    }
+
+    /// It lies in the node.
+    pub fn node(reason: impl Into<String>) -> Self {
+        Self { kind: ExitKind::NodeFailed, reason: reason.into() }
+    }
+}
+
+/// Says what failed on the node.
+pub fn on_node<'a>(what: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> LaunchError + 'a {
+    move |e| LaunchError::node(format!("{what} {}: {e}", path.display()))
+}
+
+/// The root file system, mounted or planned, and what it asks of the task.
+struct Rooted {
+    rootfs: PathBuf,
+    read_only: bool,
+    binds: Vec<Bind>,
+    argv_front: Vec<RawText>,
+    env: Vec<RawText>,
+    work_dir: RawText,
+}
+
+/// Makes everything that the runtime needs, in this order: a mount namespace for the shim, the root file system, the run
+/// folder, and last `config.json`.
+pub fn prepare(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, cgroups: &Cgroups) -> Result<(), LaunchError> {
+    // Whatever the runtime or we mount from here on is gone when the last process of the launch is, also by kill -9.
+    sys.private_mounts().map_err(|e| LaunchError::node(format!("cannot make a mount namespace: {e}")))?;
+    let bundle = dir.bundle();
+    ensure_dir(sys, &bundle, 0o755, None).map_err(on_node("cannot make", &bundle))?;
+    let mut rooted = match &spec.root {
+        Root::Host { writable } => host_root(sys, dir, spec, writable)?,
+        Root::Image(image) => image_root(sys, dir, spec, image)?,
+    };
+    add_mounts(sys, spec, &mut rooted.binds)?;
+    rooted.binds.push(Bind {
+        source: dir.run(),
+        target: gpun_init::RUN_DIR.into(),
+        read_only: false,
+        recursive: false,
+    });
+    fill_run_folder(sys, dir, spec, &rooted)?;
+    let parts = Parts {
+        rootfs: &rooted.rootfs,
+        read_only: rooted.read_only,
+        binds: &rooted.binds,
+        limit_swap: cgroups.can_limit_swap(sys),
+        cgroup_v2: cgroups.is_v2(),
+        oom_score_adj: own_oom_score(sys).filter(|score| *score < 0).map(|_| 0),
+    };
+    let config = bundle::config(spec, &parts).map_err(|e| LaunchError::request(e.to_string()))?;
+    let path = bundle.join("config.json");
+    sys.create(&path, &config, 0o600, None).map_err(on_node("cannot write", &path))
+}
+
+/// Arguments of the runtime that start the container.
+pub fn runtime_args(dir: &JobDir, spec: &LaunchSpec) -> Vec<String> {
+    // `run --detach` is create and start in one process: it spares a start of the Go runtime, 5 ms here.
+    let mut args = vec!["--root".to_owned(), spec.runc_root.to_string_lossy().into_owned()];
+    args.extend(["run", "--detach", "--bundle"].map(str::to_owned));
+    args.push(dir.bundle().to_string_lossy().into_owned());
+    args.push("--pid-file".to_owned());
+    args.push(pid_file(dir).to_string_lossy().into_owned());
+    args.push(spec.container_id());
+    args
+}
+
+/// Where the runtime leaves the container's pid.
+pub fn pid_file(dir: &JobDir) -> PathBuf {
+    dir.bundle().join("pid")
+}
+
+/// Removes all that [`prepare`] made, but for the launch itself and the logs.
+pub fn remove_files(sys: &dyn Sys, dir: &JobDir) -> io::Result<()> {
+    for name in ["tmp", "vartmp", "upper", "work", "run", "bundle"] {
+        sys.remove_tree(&dir.path().join(name))?;
+    }
+    crate::sys::gone_is_fine(sys.remove_file(&dir.running()))
+}
+
+fn own_oom_score(sys: &dyn Sys) -> Option<i32> {
+    String::from_utf8_lossy(&sys.read(Path::new("/proc/self/oom_score_adj")).ok()?).trim().parse().ok()
+}
+
+/// `/.gpun`: root's folder, so the job cannot exchange what is in it; `exit` is its own.
+fn fill_run_folder(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, rooted: &Rooted) -> Result<(), LaunchError> {
+    let run = dir.run();
+    let owner = (spec.identity.uid, spec.identity.gid);
+    let failed = || on_node("cannot fill", &run);
+    match sys.link(&spec.init, &run.join("init")) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        other => other.map_err(failed())?,
+    }
+    sys.own(&dir.script(), 0o500, owner).map_err(failed())?;
+    sys.create(&run.join("exit"), &[0; END_FILE_SIZE], 0o600, Some(owner)).map_err(failed())?;
+    let mut argv = rooted.argv_front.clone();
+    argv.push(format!("{}/script", gpun_init::RUN_DIR).into());
+    argv.extend(spec.args.iter().cloned());
+    let bytes = |list: &[RawText]| list.iter().map(|t| t.0.clone()).collect();
+    let task = Task {
+        node: spec.node_name.clone().into_bytes(),
+        argv: bytes(&argv),
+        env: bytes(&rooted.env),
+        work_dir: rooted.work_dir.0.clone(),
+        stdin: spec.stdio.stdin.0.clone(),
+        stdout: spec.stdio.stdout.0.clone(),
+        stderr: spec.stdio.stderr.0.clone(),
+        append: spec.stdio.open_mode == crate::spec::OpenMode::Append,
+        umask: spec.umask,
+        rlimits: spec.rlimits.iter().filter_map(|r| Some((rlimit_number(&r.name)?, r.soft))).collect(),
+    };
+    sys.create(&run.join("task"), &task.encode(), 0o400, Some(owner)).map_err(failed())
+}
+
+fn rlimit_number(name: &str) -> Option<u32> {
+    Some(match name {
+        "AS" => libc::RLIMIT_AS,
+        "CORE" => libc::RLIMIT_CORE,
+        "CPU" => libc::RLIMIT_CPU,
+        "DATA" => libc::RLIMIT_DATA,
+        "FSIZE" => libc::RLIMIT_FSIZE,
+        "MEMLOCK" => libc::RLIMIT_MEMLOCK,
+        "NOFILE" => libc::RLIMIT_NOFILE,
+        "NPROC" => libc::RLIMIT_NPROC,
+        "RSS" => libc::RLIMIT_RSS,
+        "STACK" => libc::RLIMIT_STACK,
+        _ => return None,
+    })
+}
+
+fn host_root(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, writable: &[PathBuf]) -> Result<Rooted, LaunchError> {
+    let (tmp, var_tmp) = (dir.path().join("tmp"), dir.path().join("vartmp"));
+    for private in [&tmp, &var_tmp] {
+        ensure_dir(sys, private, 0o1777, None).map_err(on_node("cannot make", private))?;
+    }
+    let facts = host_facts(sys, spec, writable)?;
+    let plan = hostroot::plan(&facts, &tmp, &var_tmp);
+    let mut binds = plan.binds.clone();
+    for stream in streams(spec).filter(|p| plan.private_tmp.iter().any(|t| p.parent() == Some(t))) {
+        make_stream(sys, spec, stream)?;
+        binds.push(Bind { source: stream.into(), target: stream.into(), read_only: false, recursive: false });
+    }
+    Ok(Rooted {
+        rootfs: skeleton(sys, dir, spec, &plan)?,
+        read_only: true,
+        binds,
+        argv_front: Vec::new(),
+        env: spec.env.clone(),
+        work_dir: spec.work_dir.clone(),
+    })
+}
+
+fn streams(spec: &LaunchSpec) -> impl Iterator<Item = &Path> {
+    let all = [&spec.stdio.stdin, &spec.stdio.stdout, &spec.stdio.stderr];
+    all.into_iter().map(RawText::as_path).filter(|p| p.is_absolute() && !p.starts_with("/dev"))
+}
+
+/// An output file in the host's `/tmp` is made beforehand, as a mount point needs it.
+fn make_stream(sys: &dyn Sys, spec: &LaunchSpec, path: &Path) -> Result<(), LaunchError> {
+    match sys.kind(path) {
+        Ok(Kind::File) => Ok(()),
+        Ok(_) => Err(LaunchError::request(format!("{} is not a plain file; choose another output", path.display()))),
+        Err(_) => {
+            let owner = (spec.identity.uid, spec.identity.gid);
+            sys.create(path, b"", 0o666 & !spec.umask, Some(owner)).map_err(on_node("cannot make", path))
+        }
+    }
+}
+
+fn host_facts(sys: &dyn Sys, spec: &LaunchSpec, writable: &[PathBuf]) -> Result<HostFacts, LaunchError> {
+    let mountinfo = Path::new("/proc/self/mountinfo");
+    let mounts = sys.read(mountinfo).map_err(on_node("cannot read", mountinfo))?;
+    let system = SYSTEM.into_iter().filter_map(|n| Some((n, sys.kind(&Path::new("/").join(n)).ok()?))).collect();
+    let reach = |path: &Path| nearest(sys, spec, path);
+    let stream_folders = streams(spec).filter_map(Path::parent).filter_map(reach).collect();
+    let mut targets = Vec::new();
+    for mount in &spec.mounts {
+        match sys.kind(mount.source.as_path()) {
+            Ok(kind) => targets.push((mount.target.as_path().to_owned(), kind == Kind::Dir)),
+            Err(_) if mount.optional => {}
+            Err(e) => return Err(LaunchError::request(format!("cannot mount {}: {e}", mount.source.lossy()))),
+        }
+    }
+    Ok(HostFacts {
+        system,
+        mount_points: hostroot::mount_points(&String::from_utf8_lossy(&mounts)),
+        writable: writable.iter().filter(|w| matches!(sys.kind(w), Ok(Kind::Dir))).cloned().collect(),
+        folders: [&spec.identity.home, &spec.work_dir].into_iter().filter_map(|p| reach(p.as_path())).collect(),
+        stream_folders,
+        work_dir: sys.reach(spec.work_dir.as_path(), &spec.identity).ok(),
+        targets,
+    })
+}
+
+/// The path as the user reaches it, or the nearest folder above that is there: what is missing below it can then be
+/// made from inside.
+fn nearest(sys: &dyn Sys, spec: &LaunchSpec, path: &Path) -> Option<Reached> {
+    path.is_absolute().then_some(())?;
+    for named in path.ancestors() {
+        match sys.reach(named, &spec.identity) {
+            Ok(real) => return Some(Reached { named: named.into(), real }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Makes the skeleton, or finds one that an earlier job made.
+fn skeleton(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, plan: &HostPlan) -> Result<PathBuf, LaunchError> {
+    if !plan.shared {
+        let own = dir.bundle().join("rootfs");
+        build_skeleton(sys, &own, plan).map_err(on_node("cannot make", &own))?;
+        return Ok(own);
+    }
+    let key = to_hex(&Sha256::digest(format!("{:?}", plan.skeleton)));
+    let roots = spec.share.join("roots");
+    let path = roots.join(&key[..16]);
+    if sys.kind(&path).is_ok() {
+        return Ok(path);
+    }
+    ensure_dirs(sys, &roots).map_err(on_node("cannot make", &roots))?;
+    let new = roots.join(format!(".{}.{}", spec.container_id(), &key[..16]));
+    build_skeleton(sys, &new, plan).map_err(on_node("cannot make", &new))?;
+    match sys.rename(&new, &path) {
+        Err(_) if sys.kind(&path).is_ok() => sys.remove_tree(&new).map_err(on_node("cannot remove", &new))?,
+        other => other.map_err(on_node("cannot make", &path))?,
+    }
+    Ok(path)
+}
+
+fn build_skeleton(sys: &dyn Sys, root: &Path, plan: &HostPlan) -> io::Result<()> {
+    sys.remove_tree(root)?;
+    sys.make_dir(root, 0o755, None)?;
+    for (at, entry) in &plan.skeleton {
+        let at = root.join(at.strip_prefix("/").unwrap_or(at));
+        match entry {
+            Entry::Dir => sys.make_dir(&at, 0o755, None)?,
+            Entry::File => sys.create(&at, b"", 0o644, None)?,
+            Entry::Link(to) => sys.symlink(to, &at)?,
+        }
+    }
+    Ok(())
+}
+
+fn image_root(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, image: &ImageRoot) -> Result<Rooted, LaunchError> {
+    image::root(sys, dir, spec, image).map(|r| Rooted {
+        rootfs: r.rootfs,
+        read_only: image.read_only,
+        binds: r.binds,
+        argv_front: r.entrypoint,
+        env: r.env,
+        work_dir: r.work_dir,
+    })
+}
+
+/// The launch's own mounts, checked: the sources are there and the user's to see, the targets are no one else's.
+fn add_mounts(sys: &dyn Sys, spec: &LaunchSpec, binds: &mut Vec<Bind>) -> Result<(), LaunchError> {
+    for mount in &spec.mounts {
+        let (source, target) = (mount.source.as_path(), mount.target.as_path());
+        let bad = |why: &str| {
+            let pair = format!("{}:{}", mount.source.lossy(), mount.target.lossy());
+            LaunchError::request(format!("cannot mount {pair}: {why}"))
+        };
+        let plain = |p: &Path| p.is_absolute() && !p.components().any(|c| c == std::path::Component::ParentDir);
+        if !plain(source) || !plain(target) {
+            return Err(bad("both paths must be absolute and without `..`"));
+        }
+        if target == Path::new("/") || ["/proc", "/sys", "/dev", "/.gpun"].iter().any(|s| target.starts_with(s)) {
+            return Err(bad("the container has its own there; choose another target"));
+        }
+        let found =
+            if mount.by_user { sys.reach(source, &spec.identity).map(drop) } else { sys.kind(source).map(drop) };
+        match found {
+            Err(e) if mount.optional && e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(bad(&e.to_string())),
+            Ok(()) => {}
+        }
+        binds.push(Bind { source: source.into(), target: target.into(), read_only: mount.read_only, recursive: false });
+    }
+    Ok(())
+}
