@@ -60,7 +60,9 @@ impl Pick<'_, '_> {
             match one {
                 Some((place, slot)) => {
                     search.from = place;
-                    return Some(vec![(slot, tasks)]);
+                    if self.is_lightest(slot) || request.nodes_max <= 1 || tasks <= 1 {
+                        return Some(vec![(slot, tasks)]);
+                    }
                 }
                 None if request.nodes_max <= 1 || request.tasks.is_none_or(|tasks| tasks <= 1) => return None,
                 None => search.from = view.slots.len(),
@@ -79,7 +81,10 @@ impl Pick<'_, '_> {
             let tasks = request.tasks_on_one();
             let one = view.slots.iter().find(|slot| self.tasks_on(**slot) >= tasks);
             match one {
-                Some(slot) => return Some(vec![(*slot, tasks)]),
+                Some(slot) if self.is_lightest(*slot) || request.nodes_max <= 1 || tasks <= 1 => {
+                    return Some(vec![(*slot, tasks)]);
+                }
+                Some(_) => {}
                 None if request.nodes_max <= 1 || request.tasks.is_none_or(|tasks| tasks <= 1) => return None,
                 None => {}
             }
@@ -131,6 +136,11 @@ impl Pick<'_, '_> {
                 others.push((slot, tasks));
             }
         }
+    }
+
+    /// True for nodes of the lowest weight; before a heavier one, several lighter ones are tried.
+    fn is_lightest(&self, slot: u32) -> bool {
+        self.view.slots.first().is_some_and(|first| self.weight(*first) == self.weight(slot))
     }
 
     fn weight(&self, slot: u32) -> u32 {

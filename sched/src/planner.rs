@@ -187,6 +187,10 @@ impl<'a> Planner<'a> {
                 self.keep_room(job, open);
                 return self.close(open);
             }
+            if waiting.is_none() && self.plan.verdicts.remove(&job.id).is_some() {
+                // Room was kept in a partition of a higher tier; here it starts at once.
+                self.plan.blocked.retain(|_, first| *first != job.id);
+            }
             last_task = task;
             let started = self.started.entry(job.id).or_default();
             *started = Started { count: started.count + 1, last_task: task };
