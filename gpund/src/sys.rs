@@ -13,7 +13,7 @@ use std::time::Duration;
 use gpun_init::Order;
 
 pub use linux::Linux;
-pub use raw::{Reaped, become_session_leader, become_subreaper, child_signal_fd, reap};
+pub use raw::{Reaped, as_user, become_session_leader, become_subreaper, child_signal_fd, reap};
 
 use crate::spec::Identity;
 
