@@ -130,7 +130,8 @@ proptest! {
                     prop_assert!(waiting.array.is_some(), "job {} waits and starts in one plan", job);
                     continue;
                 };
-                if reservations_max == 1 && again.placements.is_empty() {
+                // With several waiting jobs the earlier ones may move, and with them the later ones.
+                if plan.blocked.len() == 1 && again.blocked.len() == 1 && reservations_max == 1 {
                     prop_assert!(after.start_estimate.is_some_and(|after| after <= start), "job {job}: {before:?}, then {after:?}");
                 }
             }
