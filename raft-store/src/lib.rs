@@ -1,1 +1,49 @@
 //! openraft over RocksDB: log, vote, mirrored state and snapshots, generic over what is applied.
+//!
+//! An application implements [`Apply`]: it gives the entries of the log their meaning. [`Store::propose`] returns when
+//! an entry is on the disks of a majority and applied. The application's records are mirrored into the same database
+//! with the index of the last applied entry, in one write: a restart loads the mirror and replays the rest of the log.
+//!
+//! No type of openraft or RocksDB is in this crate's interface.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `handle` | [`Store`]: open, propose, read, members, shutdown |
+//! | `serve` | the receiving side of a [`Transport`] |
+//! | `apply`, `mirror` | what the application implements and what it is given |
+//! | `log`, `writer` | openraft's log storage; the thread that syncs |
+//! | `machine`, `snapshot` | openraft's state machine; snapshots out and in |
+//! | `network` | openraft's network over a [`Transport`] |
+//! | `db`, `wal`, `space` | the database, how its files are checked, how a full disk is met |
+//! | `codec`, `types` | the encoding on disk and on the wire; openraft's types, filled in |
+
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by a panic")
+)]
+
+mod apply;
+mod codec;
+mod config;
+mod db;
+mod error;
+mod handle;
+mod log;
+mod machine;
+mod mirror;
+mod network;
+mod serve;
+mod snapshot;
+mod space;
+mod types;
+mod wal;
+mod writer;
+
+pub use apply::{Apply, Published};
+pub use bytes::Bytes;
+pub use config::{Config, OnDamage};
+pub use error::{BoxError, MemberError, MirrorError, OpenError, ProposeError, ReadError, ServeError};
+pub use handle::{MemberStatus, Role, Status, Store};
+pub use mirror::{Change, MemMirror, MirrorBatch, MirrorRead, Table};
+pub use network::{Lane, Member, NoTransport, Transport, TransportError, TransportFuture};
+pub use snapshot::{SnapshotSender, SnapshotStream};
