@@ -12,7 +12,7 @@ const KINDS: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies
 
 /// Packages that we name and that stand in the lock file in more than one version, with the reason.
 const TWO_VERSIONS: &[(&str, &str)] =
-    &[("rand", "ours serves tests only; 0.8 comes with a build script of chrono-tz, 0.10 with openraft")];
+    &[("rand", "0.8 comes with a build script of chrono-tz, 0.10 with openraft; one of ours would not make it one")];
 
 /// Everything that is wrong with the manifests as a whole.
 pub fn check(files: &Files) -> Vec<Finding> {
