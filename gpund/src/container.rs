@@ -240,9 +240,10 @@ fn nearest(sys: &dyn Sys, spec: &LaunchSpec, path: &Path) -> Option<Reached> {
 
 /// Makes the skeleton, or finds one that an earlier job made.
 fn skeleton(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, plan: &HostPlan) -> Result<PathBuf, LaunchError> {
+    let own = dir.bundle().join("rootfs");
+    let build = || build_skeleton(sys, &own, plan).map_err(on_node("cannot make", &own));
     if !plan.shared {
-        let own = dir.bundle().join("rootfs");
-        build_skeleton(sys, &own, plan).map_err(on_node("cannot make", &own))?;
+        build()?;
         return Ok(own);
     }
     let key = to_hex(&Sha256::digest(format!("{:?}", plan.skeleton)));
@@ -252,13 +253,12 @@ fn skeleton(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, plan: &HostPlan) -> 
         return Ok(path);
     }
     ensure_dirs(sys, &roots).map_err(on_node("cannot make", &roots))?;
-    let new = roots.join(format!(".{}.{}", spec.container_id(), &key[..16]));
-    build_skeleton(sys, &new, plan).map_err(on_node("cannot make", &new))?;
-    match sys.rename(&new, &path) {
-        Err(_) if sys.kind(&path).is_ok() => sys.remove_tree(&new).map_err(on_node("cannot remove", &new))?,
-        other => other.map_err(on_node("cannot make", &path))?,
+    build()?;
+    // Another job may have been quicker, or `share` may be another file system: then this one is the job's own.
+    match sys.rename(&own, &path) {
+        Ok(()) => Ok(path),
+        Err(_) => Ok(own),
     }
-    Ok(path)
 }
 
 fn build_skeleton(sys: &dyn Sys, root: &Path, plan: &HostPlan) -> io::Result<()> {

@@ -150,12 +150,10 @@ pub struct NodePlaces {
     pub cgroup_parent: String,
     /// [`LaunchSpec::runc_root`].
     pub runc_root: PathBuf,
-    /// [`LaunchSpec::share`].
-    pub share: PathBuf,
 }
 
 /// Takes away what belongs to no launch in `keep` (container ids, `job_7.1`): cgroups with all their processes, the
-/// runtime's state, half-made skeletons. Says what it took. Not while launches start that `keep` does not name.
+/// runtime's state. Says what it took. Not while launches start that `keep` does not name.
 pub fn sweep(sys: &dyn Sys, places: &NodePlaces, keep: &BTreeSet<String>) -> io::Result<Vec<String>> {
     let cgroups = Cgroups::detect(sys)?;
     let mut taken = Vec::new();
@@ -174,12 +172,6 @@ pub fn sweep(sys: &dyn Sys, places: &NodePlaces, keep: &BTreeSet<String>) -> io:
         unmount_below(sys, &[&state])?;
         sys.remove_tree(&state)?;
         taken.push(format!("container {id}"));
-    }
-    let roots = places.share.join("roots");
-    let half_made = |name: &&String| name.starts_with('.') && !keep.iter().any(|id| name.contains(&format!(".{id}.")));
-    for name in sys.list(&roots).unwrap_or_default().iter().filter(half_made) {
-        sys.remove_tree(&roots.join(name))?;
-        taken.push(format!("skeleton {name}"));
     }
     Ok(taken)
 }

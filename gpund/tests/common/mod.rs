@@ -35,11 +35,7 @@ impl Node {
         let root = tempfile::Builder::new().prefix("gpun-node").tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let name = format!("{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let places = NodePlaces {
-            cgroup_parent: format!("/gpun_test_{name}"),
-            runc_root: root.path().join("runc"),
-            share: root.path().join("share"),
-        };
+        let places = NodePlaces { cgroup_parent: format!("/gpun_test_{name}"), runc_root: root.path().join("runc") };
         let init = install_init(&root.path().join("bin")).unwrap();
         Self { root, places, init }
     }
@@ -84,7 +80,7 @@ impl Node {
             cgroup_parent: self.places.cgroup_parent.clone(),
             runc: "/usr/sbin/runc".into(),
             runc_root: self.places.runc_root.clone(),
-            share: self.places.share.clone(),
+            share: self.root.path().join("share"),
             init: self.init.clone(),
         }
     }
