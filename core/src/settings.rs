@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::MemoryMib;
+use crate::{Digest, MemoryMib};
 
 /// Settings. Fields are only ever added, each with a new number.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -44,6 +44,10 @@ pub struct Settings {
     /// Runs lost in a row to faults of ours before a job is given up.
     #[n(11)]
     pub launch_faults_max: u32,
+    /// Digest of the configuration that was last proposed: partitions that a command changed stay changed over a restart, until
+    /// the file itself changes.
+    #[n(12)]
+    pub config_digest: Option<Digest>,
 }
 
 impl Default for Settings {
@@ -61,6 +65,7 @@ impl Default for Settings {
             request_memory_s: 3600,
             operators: Vec::new(),
             launch_faults_max: 3,
+            config_digest: None,
         }
     }
 }

@@ -47,3 +47,10 @@ impl<'b, C, T: Decode<'b, C>> Decode<'b, C> for Shared<T> {
         T::decode(d, ctx).map(Self::new)
     }
 }
+
+impl<T> Shared<T> {
+    /// True if both are the very same value in memory. Quick; false tells nothing about equality.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}

@@ -142,16 +142,6 @@ pub struct WhyView {
 /// One thing that keeps a job from starting.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Cause {
-    /// Jobs that hold what it needs, and when the last of those that must end reaches its limit.
-    #[n(0)]
-    WaitsFor {
-        /// The jobs, first to end first.
-        #[n(0)]
-        jobs: Vec<crate::JobId>,
-        /// When enough is free at the latest.
-        #[n(1)]
-        until: Option<TimeMs>,
-    },
     /// Another job goes first.
     #[n(1)]
     Behind {
@@ -162,7 +152,8 @@ pub enum Cause {
     /// On so many nodes something is short.
     #[n(2)]
     Short {
-        /// What: `cpus`, `memory`, `gres/NAME`, `features`, `drained`, `down`, `excluded`.
+        /// What: `cpus`, `memory`, `gres/NAME`, `feature NAME`, `size`, `whole nodes`, `drained`, `down`, `excluded`,
+        /// `kept for jobs before it`.
         #[n(0)]
         what: String,
         /// On how many nodes of its partitions.

@@ -223,3 +223,13 @@ fn array_of(spec: &JobSpec) -> Option<(ArrayRole, ArrayShape)> {
     let shape = ArrayShape { count: array.tasks.len() as u32, min, max, step, max_running: array.max_running };
     Some((ArrayRole::Waiting { tasks: array.tasks.clone() }, shape))
 }
+
+impl State {
+    /// What [`crate::Command::Submit`] would say of this submission: its time limit, or why it would be refused.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn would_accept(&self, owner: &Owner, spec: &JobSpec) -> Result<TimeLimit, Refusal> {
+        admit(self, owner, spec)
+    }
+}

@@ -1,0 +1,151 @@
+//! The environment of a batch script: what the user sent, and Slurm's variables for the allocation. Pure.
+//!
+//! Source: `sbatch`(1), "OUTPUT ENVIRONMENT VARIABLES"; forms as Slurm 24.11 writes them.
+
+use gpun_compat::{count::condensed, hostlist::compress};
+use gpun_core::{
+    job::{GresAlloc, Job, NodeAlloc, Run},
+    node::Node,
+    partition::Partition,
+    settings::Settings,
+    spec::MemoryRequest,
+};
+
+/// A place of the run: the node and what the job has there.
+pub type Place<'a> = (&'a Node, &'a NodeAlloc);
+
+/// What the environment is made from.
+pub struct Facts<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// Its current run.
+    pub run: &'a Run,
+    /// Nodes with their allocations; the batch script runs on the first.
+    pub places: &'a [Place<'a>],
+    /// The run's partition.
+    pub partition: Option<&'a Partition>,
+    /// Settings of the cluster.
+    pub settings: &'a Settings,
+    /// The cluster's folder on the node, so that commands inside the job find the controller.
+    pub cluster_dir: &'a str,
+}
+
+/// Variables that describe an allocation: those of the submitter's own allocation are dropped before ours are added.
+const ALLOCATION: &[&str] = &[
+    "SLURM_ARRAY_", "SLURM_CLUSTER_NAME", "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE", "SLURM_GTIDS", "SLURM_JOBID",
+    "SLURM_JOB_", "SLURM_LAUNCH_", "SLURM_LOCALID", "SLURM_NNODES", "SLURM_NODEID", "SLURM_NODELIST", "SLURM_NPROCS",
+    "SLURM_NTASKS", "SLURM_PROCID", "SLURM_RESTART_COUNT", "SLURM_STEP", "SLURM_SRUN_", "SLURM_TASKS_PER_NODE",
+    "SLURM_TASK_PID", "SLURM_TOPOLOGY_", "SLURMD_NODENAME", "SLURM_MEM_PER_", "SLURM_CPUS_PER_TASK",
+];
+
+/// The whole environment as `NAME=value`, the user's own first.
+pub fn environment(facts: &Facts<'_>, user: &[u8]) -> Vec<Vec<u8>> {
+    let ours = slurm_variables(facts);
+    let name = |entry: &[u8]| entry.iter().position(|byte| *byte == b'=').map(|at| entry[..at].to_vec());
+    let replaced = |entry: &[u8]| match name(entry) {
+        Some(name) => {
+            ours.iter().any(|(ours, _)| ours.as_bytes() == name)
+                || ALLOCATION.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
+        }
+        None => true,
+    };
+    let user = user.split(|byte| *byte == 0).filter(|entry| !entry.is_empty() && !replaced(entry)).map(<[u8]>::to_vec);
+    user.chain(ours.iter().map(|(name, value)| format!("{name}={value}").into_bytes())).collect()
+}
+
+fn slurm_variables(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
+    let Facts { job, run, places, settings, .. } = facts;
+    let spec = &job.spec;
+    let names: Vec<&str> = places.iter().map(|(node, _)| node.name.as_str()).collect();
+    let first = names.first().copied().unwrap_or_default();
+    let list = compress(names.iter().copied());
+    let cpus: Vec<u32> = places.iter().map(|(_, alloc)| alloc.cpus.len() as u32).collect();
+    let tasks: Vec<u32> = places.iter().map(|(_, alloc)| alloc.tasks.max(1)).collect();
+    let start = run.launched.unwrap_or(run.placed);
+    let id = job.id.to_string();
+    let mut out: Vec<(&'static str, String)> = vec![
+        ("ENVIRONMENT", "BATCH".into()),
+        ("GPUN_DIR", facts.cluster_dir.into()),
+        ("HOME", job.owner.home.clone()),
+        ("LOGNAME", job.owner.user.clone()),
+        ("USER", job.owner.user.clone()),
+        ("TMPDIR", "/tmp".into()),
+        ("SLURMD_NODENAME", first.into()),
+        ("SLURM_CLUSTER_NAME", settings.cluster_name.clone()),
+        ("SLURM_CPUS_ON_NODE", cpus.first().copied().unwrap_or(0).to_string()),
+        ("SLURM_GTIDS", "0".into()),
+        ("SLURM_JOBID", id.clone()),
+        ("SLURM_JOB_CPUS_PER_NODE", condensed(&cpus)),
+        ("SLURM_JOB_GID", job.owner.gid.to_string()),
+        ("SLURM_JOB_ID", id),
+        ("SLURM_JOB_NAME", spec.name.clone()),
+        ("SLURM_JOB_NODELIST", list.clone()),
+        ("SLURM_JOB_NUM_NODES", places.len().to_string()),
+        ("SLURM_JOB_PARTITION", run.partition.clone()),
+        ("SLURM_JOB_START_TIME", start.as_s().to_string()),
+        ("SLURM_JOB_UID", job.owner.uid.to_string()),
+        ("SLURM_JOB_USER", job.owner.user.clone()),
+        ("SLURM_LOCALID", "0".into()),
+        ("SLURM_NNODES", places.len().to_string()),
+        ("SLURM_NODEID", "0".into()),
+        ("SLURM_NODELIST", list),
+        ("SLURM_OOM_KILL_STEP", "0".into()),
+        ("SLURM_PRIO_PROCESS", "0".into()),
+        ("SLURM_PROCID", "0".into()),
+        ("SLURM_SUBMIT_DIR", spec.work_dir.clone()),
+        ("SLURM_TASKS_PER_NODE", condensed(&tasks)),
+        ("SLURM_TOPOLOGY_ADDR", first.into()),
+        ("SLURM_TOPOLOGY_ADDR_PATTERN", "node".into()),
+    ];
+    let mut some = |name, value: Option<String>| out.extend(value.map(|value| (name, value)));
+    some("SLURM_JOB_ACCOUNT", spec.account.clone());
+    some("SLURM_JOB_QOS", spec.qos.clone());
+    some("SLURM_JOB_RESERVATION", spec.reservation.clone());
+    some("SLURM_SUBMIT_HOST", spec.submit_host.clone());
+    some("SLURM_JOB_END_TIME", job.time_limit.end_after(start).map(|end| end.as_s().to_string()));
+    let ntasks = spec.ntasks.or(spec.ntasks_per_node.map(|_| spec.tasks())).map(|tasks| tasks.to_string());
+    some("SLURM_NTASKS", ntasks.clone());
+    some("SLURM_NPROCS", ntasks);
+    some("SLURM_NTASKS_PER_NODE", spec.ntasks_per_node.map(|tasks| tasks.to_string()));
+    some("SLURM_CPUS_PER_TASK", spec.cpus_per_task.map(|cpus| cpus.to_string()));
+    some("SLURM_RESTART_COUNT", (job.restarts > 0).then(|| job.restarts.to_string()));
+    let default = facts.partition.and_then(|partition| partition.def_mem_per_cpu).or(settings.def_mem_per_cpu);
+    match spec.memory {
+        MemoryRequest::PerNode(memory) => some("SLURM_MEM_PER_NODE", Some(memory.0.to_string())),
+        MemoryRequest::PerCpu(memory) => some("SLURM_MEM_PER_CPU", Some(memory.0.to_string())),
+        MemoryRequest::Default => some("SLURM_MEM_PER_CPU", default.map(|memory| memory.0.to_string())),
+    }
+    out.extend(array_variables(job));
+    out.extend(gpu_variables(places));
+    out
+}
+
+fn array_variables(job: &Job) -> Vec<(&'static str, String)> {
+    let (Some(array), Some(task), Some(shape)) = (job.array_id(), job.array_task(), job.array_shape) else {
+        return Vec::new();
+    };
+    vec![
+        ("SLURM_ARRAY_JOB_ID", array.to_string()),
+        ("SLURM_ARRAY_TASK_COUNT", shape.count.to_string()),
+        ("SLURM_ARRAY_TASK_ID", task.to_string()),
+        ("SLURM_ARRAY_TASK_MAX", shape.max.to_string()),
+        ("SLURM_ARRAY_TASK_MIN", shape.min.to_string()),
+        ("SLURM_ARRAY_TASK_STEP", shape.step.to_string()),
+    ]
+}
+
+/// Variables of the first node's GPUs. Programs see only their own devices, counted from 0; `SLURM_JOB_GPUS` has the node's
+/// numbers.
+fn gpu_variables(places: &[Place<'_>]) -> Vec<(&'static str, String)> {
+    let gpus = places.first().and_then(|(_, alloc)| alloc.gres.iter().find(|gres| gres.name == "gpu"));
+    let Some(GresAlloc { indexes, .. }) = gpus else { return Vec::new() };
+    let join = |numbers: &mut dyn Iterator<Item = u32>| numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let visible = join(&mut (0..indexes.len() as u32));
+    vec![
+        ("CUDA_VISIBLE_DEVICES", visible.clone()),
+        ("GPU_DEVICE_ORDINAL", visible.clone()),
+        ("ROCR_VISIBLE_DEVICES", visible),
+        ("SLURM_GPUS_ON_NODE", indexes.len().to_string()),
+        ("SLURM_JOB_GPUS", join(&mut indexes.iter())),
+    ]
+}

@@ -1,0 +1,170 @@
+//! All that a node needs to start one attempt: paths expanded, the environment complete.
+
+use gpun_compat::{array, pattern};
+use gpun_core::{
+    JobId, State,
+    job::{Job, NodeAlloc, Run},
+    mirror::Table,
+    node::Node,
+    spec::OpenMode,
+};
+use gpun_proto::pb;
+use gpun_raft_store::{MirrorError, MirrorRead};
+use thiserror::Error;
+
+use crate::environment::{Facts, Place, environment};
+
+/// A mount that was not understood.
+#[derive(Debug, Error)]
+pub enum LaunchError {
+    /// The job is not placed any more.
+    #[error("job {0} is not placed")]
+    NotPlaced(JobId),
+    /// The script or the environment can't be read.
+    #[error("the script or environment of job {job} can't be read")]
+    Blob {
+        /// The job.
+        job: JobId,
+        /// The cause.
+        #[source]
+        source: MirrorError,
+    },
+    /// The script or the environment is not there: a fault of this program.
+    #[error("the script or environment of job {0} is missing from the store")]
+    BlobMissing(JobId),
+}
+
+/// The launch of a job's current attempt on its first node.
+pub fn launch(state: &State, id: JobId, blobs: &dyn MirrorRead, cluster_dir: &str) -> Result<pb::Launch, LaunchError> {
+    let job = state.job(id).ok_or(LaunchError::NotPlaced(id))?;
+    let run = job.run.as_ref().ok_or(LaunchError::NotPlaced(id))?;
+    let places: Vec<Place<'_>> =
+        run.allocs.iter().filter_map(|alloc| Some((&**state.node(alloc.node)?, alloc))).collect();
+    let (node, alloc) = *places.first().ok_or(LaunchError::NotPlaced(id))?;
+    let blob = |digest: gpun_core::Digest| {
+        let found = blobs.get(Table::Blob as u8, &digest.0).map_err(|source| LaunchError::Blob { job: id, source })?;
+        found.ok_or(LaunchError::BlobMissing(id))
+    };
+    let facts = Facts {
+        job,
+        run,
+        places: &places,
+        partition: state.partition(&run.partition).map(|partition| &**partition),
+        settings: state.settings(),
+        cluster_dir,
+    };
+    let spec = &job.spec;
+    let paths = paths(job, node);
+    Ok(pb::Launch {
+        job_id: id.0,
+        attempt: job.attempt.0,
+        user: Some(pb::User {
+            uid: job.owner.uid,
+            gid: job.owner.gid,
+            groups: job.owner.groups.clone(),
+            name: job.owner.user.clone(),
+            home: job.owner.home.clone().into_bytes(),
+        }),
+        work_dir: spec.work_dir.clone().into_bytes(),
+        args: spec.args.iter().map(|arg| arg.clone().into_bytes()).collect(),
+        environment: environment(&facts, &blob(job.environment)?),
+        std_in: paths.std_in.into_bytes(),
+        std_out: paths.std_out.into_bytes(),
+        std_err: paths.std_err.into_bytes(),
+        append: spec.open_mode == Some(OpenMode::Append),
+        umask: spec.umask.unwrap_or(0o022),
+        rlimits: spec.rlimits.iter().map(|(resource, soft)| pb::Rlimit { resource: *resource, soft: *soft }).collect(),
+        limits: Some(limits(node, alloc)),
+        image: spec
+            .container_image
+            .clone()
+            .map(|path| pb::Image { path, work_dir: spec.container_workdir.clone() }),
+        mounts: mounts(&spec.container_mounts, cluster_dir),
+        script: blob(job.script)?,
+        notices: Some(notices(job, run, node)),
+        warn: spec.warn.map(|warn| pb::Warn { signal: warn.signal, before_s: warn.before_s, batch_only: warn.batch_only }),
+    })
+}
+
+fn limits(node: &Node, alloc: &NodeAlloc) -> pb::Limits {
+    let devices = alloc.gres.iter().flat_map(|gres| {
+        let files = node.inventory.gres.iter().filter(|have| have.name == gres.name).flat_map(|have| {
+            // A kind without files takes as many positions as it counts.
+            (0..have.count as usize).map(|at| have.files.get(at))
+        });
+        let files: Vec<Option<&String>> = files.collect();
+        gres.indexes.iter().filter_map(|index| files.get(index as usize).copied().flatten().cloned()).collect::<Vec<_>>()
+    });
+    pb::Limits {
+        cpus: alloc.cpus.len() as u32,
+        cpu_list: array::show(&alloc.cpus),
+        memory_mib: alloc.memory.0,
+        devices: devices.collect(),
+    }
+}
+
+/// Files of the script's streams, absolute.
+struct Paths {
+    std_in: String,
+    std_out: String,
+    std_err: String,
+}
+
+fn paths(job: &Job, node: &Node) -> Paths {
+    let spec = &job.spec;
+    let values = pattern::Values {
+        job: job.id.0,
+        array_job: job.array_id().map(|id| id.0),
+        array_task: job.array_task(),
+        name: &spec.name,
+        user: &job.owner.user,
+        host: &node.name,
+        node: 0,
+        task: 0,
+        step: "batch",
+    };
+    let absolute = |pattern: &str| {
+        let path = pattern::expand(pattern, &values);
+        if path.starts_with('/') { path } else { format!("{}/{path}", spec.work_dir.trim_end_matches('/')) }
+    };
+    let default = if job.array.is_some() { pattern::DEFAULT_ARRAY } else { pattern::DEFAULT };
+    let std_out = absolute(spec.std_out.as_deref().unwrap_or(default));
+    Paths {
+        std_in: spec.std_in.as_deref().map_or_else(|| "/dev/null".to_owned(), absolute),
+        std_err: spec.std_err.as_deref().map_or_else(|| std_out.clone(), absolute),
+        std_out,
+    }
+}
+
+/// `SRC:DST[:ro|rw]`, and the cluster's folder so that commands inside the job reach the controller.
+fn mounts(texts: &[String], cluster_dir: &str) -> Vec<pb::Mount> {
+    let cluster = pb::Mount {
+        source: cluster_dir.as_bytes().to_vec(),
+        target: cluster_dir.as_bytes().to_vec(),
+        read_only: true,
+        optional: true,
+    };
+    let asked = texts.iter().map(|text| {
+        let mut parts = text.split(':');
+        let source = parts.next().unwrap_or_default();
+        let target = parts.next().filter(|target| !target.is_empty()).unwrap_or(source);
+        let read_only = parts.next().is_some_and(|flags| flags.split(['+', ',']).any(|flag| flag == "ro"));
+        pb::Mount { source: source.into(), target: target.into(), read_only, optional: false }
+    });
+    std::iter::once(cluster).chain(asked).collect()
+}
+
+/// Lines for the job's standard error, as Slurm words them; the node fills in `{time}`.
+fn notices(job: &Job, run: &Run, node: &Node) -> pb::Notices {
+    let line = |why: &str| format!("slurmstepd: error: *** JOB {} ON {} CANCELLED AT {{time}}{why} ***", job.id, node.name);
+    let _ = run;
+    pb::Notices {
+        cancelled: line(""),
+        time_limit: line(" DUE TO TIME LIMIT"),
+        out_of_memory: format!(
+            "slurmstepd: error: Detected 1 oom_kill event in StepId={}.batch. Some of the step tasks have been OOM Killed.",
+            job.id
+        ),
+        requeued: line(" DUE TO JOB REQUEUE"),
+    }
+}

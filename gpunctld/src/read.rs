@@ -1,0 +1,217 @@
+//! What is shown: records joined with what the last plan and the nodes' streams know.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use arc_swap::ArcSwap;
+use gpun_core::{
+    IndexSet, MemoryMib, NodeId, Shared, State, TimeMs,
+    command::JobRef,
+    job::{ArrayRole, GresAlloc, Job, Reason},
+    node::Node,
+    partition::Partition,
+    view::{Cause, ClusterView, JobView, NodeView, PartitionView, WhyView},
+};
+use gpun_sched::{Plan, Shortage, Why};
+
+/// What a node's stream last said.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Health {
+    /// When.
+    pub last_contact: TimeMs,
+    /// Load, in hundredths.
+    pub load_hundredths: Option<u32>,
+    /// Free memory.
+    pub memory_unused: Option<MemoryMib>,
+}
+
+/// What the loop knows and readers show; none of it is replicated.
+#[derive(Default)]
+pub struct Soft {
+    /// The last plan; its verdicts are the words on waiting jobs.
+    pub plan: ArcSwap<Plan>,
+    /// What nodes last said.
+    pub health: Mutex<BTreeMap<NodeId, Health>>,
+}
+
+impl Soft {
+    /// What a node last said.
+    pub fn health_of(&self, node: NodeId) -> Health {
+        self.health.lock().ok().and_then(|health| health.get(&node).copied()).unwrap_or_default()
+    }
+}
+
+/// A job as shown.
+pub fn job_view(state: &State, plan: &Plan, job: &Shared<Job>) -> JobView {
+    let verdict = plan.verdict(state, job);
+    let name = |node: NodeId| state.node(node).map(|node| node.name.clone());
+    let run = job.run.as_ref();
+    let partitions = match run {
+        Some(run) => vec![run.partition.clone()],
+        None => state.partitions_of(job).map(|partition| partition.name.clone()).collect(),
+    };
+    let planned = verdict.as_ref().map(|verdict| verdict.planned_nodes.iter().filter_map(|node| name(*node)).collect());
+    JobView {
+        job: job.clone(),
+        nodes: run.iter().flat_map(|run| &run.allocs).filter_map(|alloc| name(alloc.node)).collect(),
+        reason: match (job.reason, &verdict) {
+            (Reason::None, Some(verdict)) => verdict.reason,
+            (reason, _) => reason,
+        },
+        start_estimate: verdict.as_ref().and_then(|verdict| verdict.start_estimate),
+        planned_nodes: planned.unwrap_or_default(),
+        last_evaluated: verdict.map(|_| plan.made_at),
+        memory_per_node: memory_per_node(state, job),
+        partitions,
+    }
+}
+
+fn memory_per_node(state: &State, job: &Job) -> MemoryMib {
+    if let Some(alloc) = job.run.as_ref().and_then(|run| run.allocs.first()) {
+        return alloc.memory;
+    }
+    let Some(partition) = state.partitions_of(job).next() else { return MemoryMib(0) };
+    let cpus = job.spec.tasks().div_ceil(job.spec.nodes_min()).saturating_mul(job.spec.cpus_per_task());
+    let node = state.nodes_of(partition).next();
+    node.map(|node| state.memory_on(job, partition, node, cpus)).unwrap_or_default()
+}
+
+/// A node as shown.
+pub fn node_view(state: &State, soft: &Soft, node: &Node) -> NodeView {
+    let health = soft.health_of(node.id);
+    let jobs = node.taken.jobs.iter().filter_map(|id| state.job(*id));
+    NodeView {
+        cpus_taken: node.taken.cpus.len() as u32,
+        memory_taken: node.taken.memory,
+        gres_taken: gres_taken(node),
+        jobs: node.taken.jobs.len() as u32,
+        completing: jobs.filter(|job| job.is_completing()).count() as u32,
+        partitions: state
+            .partitions()
+            .filter(|partition| partition.has_node(&node.name))
+            .map(|partition| partition.name.clone())
+            .collect(),
+        last_contact: (health.last_contact > TimeMs(0)).then_some(health.last_contact),
+        load_hundredths: health.load_hundredths,
+        memory_unused: health.memory_unused,
+        cpu_numbers_taken: node.taken.cpus.clone(),
+        node: node.clone(),
+    }
+}
+
+/// What jobs have taken, by name and kind; positions count within the name.
+fn gres_taken(node: &Node) -> Vec<GresAlloc> {
+    node.inventory
+        .gres
+        .iter()
+        .map(|gres| {
+            let kind = node.gres_positions(&gres.name, gres.kind.as_deref());
+            let indexes: IndexSet = node.gres_taken(&gres.name).iter().filter(|index| kind.contains(*index)).collect();
+            GresAlloc { name: gres.name.clone(), kind: gres.kind.clone(), indexes }
+        })
+        .collect()
+}
+
+/// A partition as shown.
+pub fn partition_view(state: &State, partition: &Partition) -> PartitionView {
+    let nodes: Vec<&Shared<Node>> = state.nodes_of(partition).collect();
+    PartitionView {
+        partition: partition.clone(),
+        cpus: nodes.iter().map(|node| u64::from(node.inventory.cpus)).sum(),
+        memory: MemoryMib(nodes.iter().map(|node| node.inventory.memory.0).sum()),
+        nodes: nodes.iter().map(|node| node.name.clone()).collect(),
+    }
+}
+
+/// The controller as shown.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// Its host.
+    pub host: String,
+    /// When it started.
+    pub started: TimeMs,
+    /// More that the configuration says.
+    pub more: Arc<Vec<(String, String)>>,
+}
+
+/// The cluster as shown.
+pub fn cluster_view(state: &State, about: &About, now: TimeMs) -> ClusterView {
+    ClusterView {
+        settings: state.settings().clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        host: about.host.clone(),
+        started: about.started,
+        next_job: state.next_job().0.max(state.settings().first_job_id),
+        now,
+        more: about.more.to_vec(),
+    }
+}
+
+/// Why the records that a reference means wait.
+pub fn why(state: &State, plan: &Plan, wanted: &JobRef) -> Vec<WhyView> {
+    let own = state.array_tasks(wanted.job).map(|(_, job)| job);
+    let jobs = state.job(wanted.job).into_iter().chain(own.filter(|job| job.id != wanted.job));
+    let meant = jobs.filter(|job| match (&wanted.tasks, &job.array) {
+        (None, _) => true,
+        (Some(tasks), Some(ArrayRole::Task { task, .. })) => tasks.contains(*task),
+        (Some(tasks), Some(ArrayRole::Waiting { tasks: waiting })) => !tasks.is_disjoint(waiting),
+        (Some(_), None) => false,
+    });
+    meant.map(|job| why_job(state, plan, job)).collect()
+}
+
+fn why_job(state: &State, plan: &Plan, job: &Shared<Job>) -> WhyView {
+    let view = job_view(state, plan, job);
+    match gpun_sched::why(state, plan, job.id) {
+        Some(why) => WhyView { ahead: why.ahead.try_into().unwrap_or(u32::MAX), causes: causes(job, &why), job: view },
+        None => WhyView { job: view, causes: Vec::new(), ahead: 0 },
+    }
+}
+
+/// What stands before a job, most important first.
+fn causes(job: &Job, why: &Why) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    match why.verdict.reason {
+        Reason::HeldUser | Reason::RequeuedHeld => causes.push(Cause::Held { by_operator: false }),
+        Reason::HeldAdmin => causes.push(Cause::Held { by_operator: true }),
+        Reason::BeginTime => causes.extend(job.spec.begin.map(|at| Cause::Begin { at })),
+        Reason::PartitionDown | Reason::PartitionInactive => limit(&mut causes, why, "is not open"),
+        Reason::PartitionTimeLimit => limit(&mut causes, why, "allows less time"),
+        Reason::PartitionNodeLimit => limit(&mut causes, why, "allows another number of nodes"),
+        Reason::ArrayTaskLimit => {
+            causes.push(Cause::Limit { what: "the array runs as many tasks at a time as it allows".to_owned() });
+        }
+        _ => {}
+    }
+    causes.extend(why.verdict.behind.map(|job| Cause::Behind { job }));
+    if why.nodes_fitting < why.nodes_needed {
+        causes.extend(why.shortages.iter().map(|(shortage, nodes)| Cause::Short {
+            what: shortage_name(shortage),
+            nodes: *nodes,
+            of: why.nodes_total,
+        }));
+    }
+    causes
+}
+
+fn limit(causes: &mut Vec<Cause>, why: &Why, what: &str) {
+    let partition = why.partition.as_deref().unwrap_or("?");
+    causes.push(Cause::Limit { what: format!("partition {partition} {what}") });
+}
+
+fn shortage_name(shortage: &Shortage) -> String {
+    match shortage {
+        Shortage::Down => "down".to_owned(),
+        Shortage::Drained => "drained".to_owned(),
+        Shortage::Excluded => "excluded".to_owned(),
+        Shortage::Feature(name) => format!("feature {name}"),
+        Shortage::TooSmall => "size".to_owned(),
+        Shortage::Shared => "whole nodes".to_owned(),
+        Shortage::Cpus => "cpus".to_owned(),
+        Shortage::Memory => "memory".to_owned(),
+        Shortage::Gres(name) => format!("gres/{name}"),
+        Shortage::Kept => "kept for jobs before it".to_owned(),
+    }
+}

@@ -1,0 +1,249 @@
+//! What clients ask: requests translated, identities from the kernel, answers from the log or from a view.
+
+use std::{pin::Pin, sync::Arc};
+
+use gpun_core::{
+    Command, Digest, JobId, Outcome, Refusal, RequestId, State,
+    authz::may_read_script,
+    command::{Act, Blob, Identity, JobRef, Submit},
+    job::Owner,
+    mirror::Table,
+    spec::JobSpec,
+};
+use gpun_proto::{
+    decode, encode,
+    pb::{self, controller_server::Controller, submit_reply},
+};
+use gpun_raft_store::{MirrorRead, ProposeError, ReadError, Store};
+use tokio::sync::mpsc;
+use tokio_stream::{Stream, wrappers::ReceiverStream};
+use tonic::{Request, Response, Status, transport::server::UdsConnectInfo};
+
+use crate::{
+    app::App,
+    filter::{Filter, bad},
+    propose::{Proposer, clock_now},
+    read::{About, Soft, cluster_view, job_view, node_view, partition_view},
+    users::Users,
+};
+
+/// Longest environment and script together, in bytes; both go into one log entry.
+const SUBMIT_BYTES_MAX: usize = 1 << 20;
+/// Chunks of a listing are closed at about this size, in bytes.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// The service for local callers.
+pub struct Rpc {
+    /// The log and the state.
+    pub store: Store<App>,
+    /// The way into the log.
+    pub proposer: Proposer,
+    /// What the loop knows.
+    pub soft: Arc<Soft>,
+    /// Names of users.
+    pub users: Arc<Users>,
+    /// The controller itself.
+    pub about: About,
+    /// The address that nodes dial.
+    pub link_address: String,
+}
+
+type JobsStream = Pin<Box<dyn Stream<Item = Result<pb::ListJobsReply, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Controller for Rpc {
+    type ListJobsStream = JobsStream;
+
+    async fn submit(&self, request: Request<pb::SubmitRequest>) -> Result<Response<pb::SubmitReply>, Status> {
+        let who = caller(&request)?;
+        let request = request.into_inner();
+        let spec: JobSpec = decode(&request.spec).map_err(bad)?;
+        let owner = self.owner(who).await?;
+        if request.test_only {
+            let result = match self.view().would_accept(&owner, &spec) {
+                Ok(_) => submit_reply::Result::JobId(0),
+                Err(refusal) => submit_reply::Result::Refusal(encode(&refusal)),
+            };
+            return Ok(Response::new(pb::SubmitReply { result: Some(result) }));
+        }
+        let bytes = request.script.len() + request.environment.len();
+        if bytes > SUBMIT_BYTES_MAX {
+            return Err(Status::resource_exhausted(format!(
+                "script and environment have {bytes} bytes, at most {SUBMIT_BYTES_MAX} are taken: put large data into files"
+            )));
+        }
+        let request_id = <[u8; 16]>::try_from(request.request_id.as_slice()).map(RequestId).map_err(bad)?;
+        let outcome = self.submit_job(request_id, owner, spec, request.script, request.environment).await?;
+        let result = match outcome {
+            Outcome::Submitted { job } => submit_reply::Result::JobId(job.0),
+            Outcome::Refused(refusal) => submit_reply::Result::Refusal(encode(&refusal)),
+            _ => return Err(Status::internal("an unexpected outcome of a submission")),
+        };
+        Ok(Response::new(pb::SubmitReply { result: Some(result) }))
+    }
+
+    async fn act(&self, request: Request<pb::ActRequest>) -> Result<Response<pb::ActReply>, Status> {
+        let who = caller(&request)?;
+        let act: Act = decode(&request.into_inner().act).map_err(bad)?;
+        let outcome = self.proposer.propose(Command::Act { who, act }).await.map_err(not_taken)?;
+        Ok(Response::new(pb::ActReply { outcome: encode(&outcome) }))
+    }
+
+    async fn list_jobs(&self, request: Request<pb::ListJobsRequest>) -> Result<Response<JobsStream>, Status> {
+        let who = caller(&request)?;
+        let state = self.fresh_view().await?;
+        let (filter, unknown_users) = Filter::new(request.get_ref(), who.uid, &self.users, &state)?;
+        let plan = self.soft.plan.load_full();
+        let (chunks, stream) = mpsc::channel(4);
+        tokio::task::spawn_blocking(move || {
+            let first = pb::ListJobsReply { jobs: Vec::new(), now_ms: clock_now().0, unknown_users };
+            let (mut chunk, mut bytes) = (first, 0);
+            for job in filter.candidates(&state).filter(|job| filter.matches(job)) {
+                let view = encode(&job_view(&state, &plan, job));
+                bytes += view.len();
+                chunk.jobs.push(view);
+                if bytes >= CHUNK_BYTES {
+                    if chunks.blocking_send(Ok(std::mem::take(&mut chunk))).is_err() {
+                        return; // The client left.
+                    }
+                    bytes = 0;
+                }
+            }
+            let _ = chunks.blocking_send(Ok(chunk));
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+
+    async fn list_nodes(&self, request: Request<pb::ListNodesRequest>) -> Result<Response<pb::ListNodesReply>, Status> {
+        let state = self.fresh_view().await?;
+        let names = request.into_inner().names;
+        let mut nodes: Vec<_> = state.nodes().filter(|node| names.is_empty() || names.contains(&node.name)).collect();
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        let nodes = nodes.into_iter().map(|node| encode(&node_view(&state, &self.soft, node))).collect();
+        Ok(Response::new(pb::ListNodesReply { nodes, now_ms: clock_now().0 }))
+    }
+
+    async fn list_partitions(
+        &self,
+        request: Request<pb::ListPartitionsRequest>,
+    ) -> Result<Response<pb::ListPartitionsReply>, Status> {
+        let state = self.fresh_view().await?;
+        let names = request.into_inner().names;
+        let wanted = state.partitions().filter(|one| names.is_empty() || names.contains(&one.name));
+        let partitions = wanted.map(|partition| encode(&partition_view(&state, partition))).collect();
+        Ok(Response::new(pb::ListPartitionsReply { partitions }))
+    }
+
+    async fn show_cluster(&self, _: Request<pb::ShowClusterRequest>) -> Result<Response<pb::ShowClusterReply>, Status> {
+        let view = cluster_view(&*self.fresh_view().await?, &self.about, clock_now());
+        Ok(Response::new(pb::ShowClusterReply { cluster: encode(&view) }))
+    }
+
+    async fn why(&self, request: Request<pb::WhyRequest>) -> Result<Response<pb::WhyReply>, Status> {
+        let wanted: JobRef = decode(&request.into_inner().job).map_err(bad)?;
+        let state = self.fresh_view().await?;
+        let soft = self.soft.clone();
+        let answers = tokio::task::spawn_blocking(move || crate::read::why(&state, &soft.plan.load(), &wanted));
+        let answers = answers.await.map_err(|error| Status::internal(error.to_string()))?;
+        Ok(Response::new(pb::WhyReply { answers: answers.iter().map(encode).collect() }))
+    }
+
+    async fn show_script(&self, request: Request<pb::ShowScriptRequest>) -> Result<Response<pb::ShowScriptReply>, Status> {
+        let who = caller(&request)?;
+        let id = JobId(request.into_inner().job_id);
+        let state = self.fresh_view().await?;
+        let job = state.job(id).ok_or_else(|| Status::not_found(format!("no job {id}")))?;
+        if !may_read_script(&state, &who, job) {
+            return Err(Status::permission_denied(format!("the script of job {id} belongs to {}", job.owner.user)));
+        }
+        let script = self.store.mirror().get(Table::Blob as u8, &job.script.0);
+        let script = script.map_err(|error| Status::internal(error.to_string()))?;
+        let script = script.ok_or_else(|| Status::internal("the script is missing from the store"))?;
+        Ok(Response::new(pb::ShowScriptReply { script }))
+    }
+
+    async fn show_members(&self, _: Request<pb::ShowMembersRequest>) -> Result<Response<pb::ShowMembersReply>, Status> {
+        let status = self.store.status();
+        let member = pb::Member {
+            id: status.node_id,
+            address: self.link_address.clone(),
+            leader: status.role.is_leader,
+            term: status.role.term,
+            last_log_index: status.last_log_index.unwrap_or(0),
+            applied_index: status.applied_index.unwrap_or(0),
+            pid: std::process::id(),
+        };
+        Ok(Response::new(pb::ShowMembersReply { members: vec![member] }))
+    }
+}
+
+impl Rpc {
+    fn view(&self) -> State {
+        self.store.view().view.clone()
+    }
+
+    /// A view that has everything acknowledged before this call.
+    async fn fresh_view(&self) -> Result<Arc<State>, Status> {
+        let published = self.store.linearizable_view().await.map_err(not_readable)?;
+        Ok(Arc::new(published.view.clone()))
+    }
+
+    /// The owner record of a caller; the user directory may be slow, so it is asked off the runtime's threads.
+    async fn owner(&self, who: Identity) -> Result<Owner, Status> {
+        if let Some(owner) = self.users.remembered(who.uid, who.gid) {
+            return Ok(owner);
+        }
+        let users = self.users.clone();
+        let owner = tokio::task::spawn_blocking(move || users.owner(who.uid, who.gid));
+        owner.await.map_err(|error| Status::internal(error.to_string()))
+    }
+
+    async fn submit_job(
+        &self,
+        request: RequestId,
+        owner: Owner,
+        spec: JobSpec,
+        script: Vec<u8>,
+        environment: Vec<u8>,
+    ) -> Result<Outcome, Status> {
+        let blob = |bytes: Vec<u8>| Blob { digest: Digest(*blake3::hash(&bytes).as_bytes()), bytes };
+        let (script, environment) = (blob(script), blob(environment));
+        let mut submit = Submit {
+            request,
+            owner,
+            spec,
+            script: script.digest,
+            environment: environment.digest,
+            blobs: Vec::new(),
+        };
+        let view = self.view();
+        // A blob that the state has need not travel again; one that leaves it meanwhile is asked for with a refusal.
+        submit.blobs = [&script, &environment].into_iter().filter(|blob| !view.has_blob(&blob.digest)).cloned().collect();
+        let outcome = self.proposer.propose(Command::Submit(Box::new(submit.clone()))).await.map_err(not_taken)?;
+        if outcome != Outcome::Refused(Refusal::BlobMissing) {
+            return Ok(outcome);
+        }
+        submit.blobs = vec![script, environment];
+        self.proposer.propose(Command::Submit(Box::new(submit))).await.map_err(not_taken)
+    }
+}
+
+/// The caller, as the kernel says.
+fn caller<T>(request: &Request<T>) -> Result<Identity, Status> {
+    let peer = request.extensions().get::<UdsConnectInfo>().and_then(|info| info.peer_cred);
+    let peer = peer.ok_or_else(|| Status::unauthenticated("the kernel does not say who is calling"))?;
+    Ok(Identity { uid: peer.uid(), gid: peer.gid() })
+}
+
+fn not_taken(error: ProposeError) -> Status {
+    let text = error.to_string();
+    match error {
+        ProposeError::DiskFull { .. } => Status::resource_exhausted(text),
+        ProposeError::TooLarge { .. } => Status::invalid_argument(text),
+        _ => Status::unavailable(text),
+    }
+}
+
+fn not_readable(error: ReadError) -> Status {
+    Status::unavailable(error.to_string())
+}
