@@ -207,7 +207,8 @@ mod tests {
 
     #[test]
     fn long_lists_are_cut() {
-        let tasks = parse(&((0..=300).step_by(3).map(|n| n.to_string()).collect::<Vec<_>>().join(",") + ",500")).unwrap().tasks;
+        let tasks =
+            parse(&((0..=300).step_by(3).map(|n| n.to_string()).collect::<Vec<_>>().join(",") + ",500")).unwrap().tasks;
         for (len, want) in [
             (5, "0..."),
             (10, "0,3,6,..."),

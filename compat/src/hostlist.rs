@@ -464,11 +464,20 @@ mod tests {
         }
         for (text, want) in [
             ("n[3-1]", "scontrol: error: _parse_single_range: Invalid range: `3-1'\nInvalid hostlist: n[3-1]\n"),
-            ("n[003-001]", "scontrol: error: _parse_single_range: Invalid range: `003-001'\nInvalid hostlist: n[003-001]\n"),
+            (
+                "n[003-001]",
+                "scontrol: error: _parse_single_range: Invalid range: `003-001'\nInvalid hostlist: n[003-001]\n",
+            ),
             ("n[]", "scontrol: error: _parse_single_range: Invalid range: `'\nInvalid hostlist: n[]\n"),
             ("n[a-b]", "scontrol: error: _parse_single_range: Invalid range: `a-b'\nInvalid hostlist: n[a-b]\n"),
-            ("n[0-65536]", "scontrol: error: _parse_single_range: Too many hosts in range `0-65536'\nInvalid hostlist: n[0-65536]\n"),
-            ("n[0-2000000]", "scontrol: error: _parse_single_range: Too many hosts in range `0-2000000'\nInvalid hostlist: n[0-2000000]\n"),
+            (
+                "n[0-65536]",
+                "scontrol: error: _parse_single_range: Too many hosts in range `0-65536'\nInvalid hostlist: n[0-65536]\n",
+            ),
+            (
+                "n[0-2000000]",
+                "scontrol: error: _parse_single_range: Too many hosts in range `0-2000000'\nInvalid hostlist: n[0-2000000]\n",
+            ),
             ("n[1-2-3]", "scontrol: error: _parse_single_range: Invalid range: `1-2-3'\nInvalid hostlist: n[1-2-3]\n"),
             ("node]1-2[", "Invalid hostlist: node]1-2[\n"),
             ("n[1-3", "Invalid hostlist: n[1-3\n"),

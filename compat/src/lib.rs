@@ -3,10 +3,14 @@
 pub mod array;
 pub mod count;
 pub mod dependency;
+pub mod directive;
 pub mod gres;
 pub mod hostlist;
+pub mod jobid;
 pub mod memory;
 pub mod moment;
+pub mod names;
+pub mod option;
 pub mod pattern;
 pub mod signal;
 pub mod time;

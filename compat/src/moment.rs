@@ -46,7 +46,10 @@ pub fn parse(text: &str, now_s: i64, zone: &TimeZone) -> Result<i64, MomentError
     if day.is_none() && clock.is_none() {
         return Err(fail(0));
     }
-    resolve(day, clock, today).and_then(|dt| dt.to_zoned_datetime(zone.clone()).ok()).map(|z| z.timestamp().as_second()).ok_or_else(|| fail(0))
+    resolve(day, clock, today)
+        .and_then(|dt| dt.to_zoned_datetime(zone.clone()).ok())
+        .map(|z| z.timestamp().as_second())
+        .ok_or_else(|| fail(0))
 }
 
 fn timestamp(seconds: i64) -> Timestamp {

@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn arrays_have_their_own_letters() {
-        let values = Values { job: 70_312, array_job: Some(70_311), array_task: Some(17), step: "0", ..Values::default() };
+        let values =
+            Values { job: 70_312, array_job: Some(70_311), array_task: Some(17), step: "0", ..Values::default() };
         assert_eq!(expand("arr-%3a-%5A-%3b-%j-%J", &values), "arr-017-70311-007-70312-70312.0");
         assert_eq!(expand(DEFAULT_ARRAY, &values), "slurm-70311_17.out");
     }

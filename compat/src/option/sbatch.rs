@@ -1,0 +1,560 @@
+//! `sbatch`: every option of Slurm 24.11, and how they become a job.
+
+use super::Support::{Done, Harmless, Refused};
+use super::Takes::{Nothing, Optional, Value};
+use super::submission::{Submission, set};
+use super::{Command, Context, Flag, Given, OptionError, Row, Source, Support, Takes, getopt};
+use crate::directive::{Directives, ScriptError};
+
+type Set = fn(&mut Submission, &Given<'_>) -> Result<(), super::Bad>;
+
+const fn row(
+    long: &'static str,
+    short: Option<char>,
+    takes: Takes,
+    env: &'static [&'static str],
+    support: Support,
+    set: Set,
+    help: &'static str,
+) -> Row<Submission> {
+    Row { flag: Flag { long, short, takes, env, help, man: "", support }, set }
+}
+
+const fn refused(
+    long: &'static str,
+    short: Option<char>,
+    takes: Takes,
+    env: &'static [&'static str],
+    help: &'static str,
+    why: &'static str,
+) -> Row<Submission> {
+    row(long, short, takes, env, Refused(why), set::nothing, help)
+}
+
+const GPUS: &str = "ask for GPUs on each node, with --gpus-per-node or --gres=gpu:N";
+const LAYOUT: &str = "the layout of tasks on cores is not chosen yet; leave it out";
+const LATER: &str = "it comes in a later release; leave it out";
+const NEVER: &str = "there is nothing like it here; leave it out";
+
+/// How `sbatch` reads its command line.
+pub const COMMAND: Command<Submission> =
+    Command { program: "sbatch", rows: ROWS, bad_option_status: 255, options_first: true };
+
+/// The options, sorted by name.
+#[rustfmt::skip]
+pub static ROWS: &[Row<Submission>] = &[
+    row("account", Some('A'), Value("name"), &["SBATCH_ACCOUNT"], Done, set::account, "account to charge"),
+    refused("acctg-freq", None, Value("freq"), &["SBATCH_ACCTG_FREQ"], "how often usage is sampled", "usage is always measured by the kernel; leave it out"),
+    row("array", Some('a'), Value("indexes"), &["SBATCH_ARRAY_INX"], Done, set::array, "make an array of these task numbers, such as 0-15:4%2"),
+    refused("batch", None, Value("features"), &["SBATCH_BATCH"], "features of the node that runs the script", LATER),
+    refused("bb", None, Value("spec"), &[], "burst buffer", NEVER),
+    refused("bbf", None, Value("file"), &[], "burst buffer, from a file", NEVER),
+    row("begin", Some('b'), Value("time"), &[], Done, set::begin, "do not start before this time (16:00, tomorrow, now+2hours, 2030-01-02T03:04)"),
+    row("chdir", Some('D'), Value("directory"), &[], Done, set::chdir, "run the script in this folder"),
+    refused("cluster-constraint", None, Value("list"), &["SBATCH_CLUSTER_CONSTRAINT"], "features of the cluster to submit to", NEVER),
+    row("clusters", Some('M'), Value("names"), &["SBATCH_CLUSTERS", "SLURM_CLUSTERS"], Done, set::clusters, "cluster to submit to; only this one's own name"),
+    row("comment", None, Value("text"), &[], Done, set::comment, "free text, shown by squeue and scontrol"),
+    row("constraint", Some('C'), Value("features"), &["SBATCH_CONSTRAINT"], Done, set::constraint, "features that every node must have, joined by &"),
+    refused("container", None, Value("path"), &["SBATCH_CONTAINER"], "OCI bundle to run in", "use --container-image with an OCI layout or a tarball"),
+    refused("container-env", None, Value("names"), &[], "variables to take from the caller instead of the image", LATER),
+    refused("container-id", None, Value("id"), &["SBATCH_CONTAINER_ID"], "id of the container", "the name is made of the job's id; leave it out"),
+    row("container-image", None, Value("image"), &["SBATCH_CONTAINER_IMAGE"], Done, set::container_image, "image to run in: an OCI layout or a tarball"),
+    row("container-mounts", None, Value("list"), &["SBATCH_CONTAINER_MOUNTS"], Done, set::container_mounts, "what to mount in the container, SOURCE:TARGET[:ro], comma separated"),
+    refused("container-name", None, Value("name"), &[], "name of a container to keep", LATER),
+    refused("container-remap-root", None, Nothing, &[], "be root inside the container", LATER),
+    row("container-workdir", None, Value("directory"), &["SBATCH_CONTAINER_WORKDIR"], Done, set::container_workdir, "folder inside the container to start in"),
+    refused("container-writable", None, Nothing, &[], "let the job change the image's files", LATER),
+    row("contiguous", None, Nothing, &[], Done, set::contiguous, "neighbouring nodes only"),
+    refused("core-spec", Some('S'), Value("cores"), &["SBATCH_CORE_SPEC"], "cores kept for the system", "AllowSpecResourcesUsage is not offered; leave it out"),
+    refused("cores-per-socket", None, Value("n"), &[], "least cores of a socket", LAYOUT),
+    refused("cpu-freq", None, Value("spec"), &["SLURM_CPU_FREQ_REQ"], "CPU frequency", NEVER),
+    refused("cpus-per-gpu", None, Value("n"), &["SBATCH_CPUS_PER_GPU"], "CPUs for each GPU", "use --cpus-per-task"),
+    row("cpus-per-task", Some('c'), Value("n"), &[], Done, set::cpus_per_task, "CPUs for each task"),
+    row("deadline", None, Value("time"), &[], Done, set::deadline, "give the job up if it cannot end by this time"),
+    refused("delay-boot", None, Value("minutes"), &["SBATCH_DELAY_BOOT"], "how long to wait for nodes with the features", NEVER),
+    refused("dependency", Some('d'), Value("list"), &[], "wait for other jobs (afterok:ID, ...)", "it comes in a later release; submit the second job when the first has ended"),
+    refused("distribution", Some('m'), Value("method"), &["SBATCH_DISTRIBUTION"], "how tasks are laid over nodes", LAYOUT),
+    row("error", Some('e'), Value("file"), &["SBATCH_ERROR"], Done, set::error, "file for standard error; follows --output if not given"),
+    row("exclude", Some('x'), Value("nodes"), &[], Done, set::exclude, "nodes that are not to be used"),
+    row("exclusive", None, Optional("user|mcs|topo"), &["SBATCH_EXCLUSIVE"], Done, set::exclusive, "whole nodes, shared with no other job"),
+    row("export", None, Optional("names"), &["SBATCH_EXPORT"], Done, set::export, "variables for the job: ALL, NONE, or names and NAME=VALUE, comma separated"),
+    refused("export-file", None, Value("file|fd"), &[], "variables for the job, from a file", "use --export"),
+    refused("extra", None, Value("text"), &[], "free text for scheduling plugins", "use --comment"),
+    refused("extra-node-info", Some('B'), Value("s[:c[:t]]"), &[], "sockets, cores and threads of a node", LAYOUT),
+    refused("get-user-env", None, Optional("timeout"), &["SBATCH_GET_USER_ENV"], "take the environment of a login", "use --export=NONE, or source the profile in the script"),
+    refused("gid", None, Value("group"), &[], "group to run as, for root", "run sbatch as that user"),
+    refused("gpu-bind", None, Value("type"), &["SBATCH_GPU_BIND"], "how tasks are bound to GPUs", LAYOUT),
+    refused("gpu-freq", None, Value("spec"), &["SBATCH_GPU_FREQ"], "GPU frequency", NEVER),
+    refused("gpus", Some('G'), Value("[type:]n"), &["SBATCH_GPUS"], "GPUs for the whole job", GPUS),
+    row("gpus-per-node", None, Value("[type:]n"), &["SBATCH_GPUS_PER_NODE"], Done, set::gpus_per_node, "GPUs on each node"),
+    refused("gpus-per-socket", None, Value("[type:]n"), &[], "GPUs for each socket", GPUS),
+    refused("gpus-per-task", None, Value("[type:]n"), &["SBATCH_GPUS_PER_TASK"], "GPUs for each task", GPUS),
+    row("gres", None, Value("list"), &["SBATCH_GRES"], Done, set::gres, "generic resources on each node, such as gpu:a100:2"),
+    refused("gres-flags", None, Value("flags"), &["SBATCH_GRES_FLAGS"], "how generic resources are bound", LAYOUT),
+    row("help", Some('h'), Nothing, &[], Done, set::help, "show this help"),
+    refused("hint", None, Value("type"), &["SBATCH_HINT", "SLURM_HINT"], "what the job needs most", LAYOUT),
+    row("hold", Some('H'), Nothing, &[], Done, set::hold, "submit held; scontrol release lets it run"),
+    row("ignore-pbs", None, Nothing, &["SBATCH_IGNORE_PBS"], Done, set::ignore_pbs, "take no heed of #PBS and #BSUB lines"),
+    row("input", Some('i'), Value("file"), &["SBATCH_INPUT"], Done, set::input, "file for standard input"),
+    row("job-name", Some('J'), Value("name"), &["SBATCH_JOB_NAME"], Done, set::job_name, "name of the job"),
+    refused("kill-on-invalid-dep", None, Value("yes|no"), &[], "cancel the job if its dependency cannot be met", "dependencies come in a later release"),
+    refused("licenses", Some('L'), Value("names"), &[], "licences that the job needs", LATER),
+    refused("mail-type", None, Value("events"), &[], "when to send mail", "mail comes in a later release; leave it out"),
+    refused("mail-user", None, Value("address"), &[], "whom to send mail", "mail comes in a later release; leave it out"),
+    refused("mcs-label", None, Value("label"), &[], "security label", NEVER),
+    row("mem", None, Value("size"), &["SBATCH_MEM_PER_NODE"], Done, set::mem, "memory on each node, with K, M, G or T; 0 is all of it"),
+    refused("mem-bind", None, Value("type"), &["SBATCH_MEM_BIND"], "how tasks are bound to memory", LAYOUT),
+    row("mem-per-cpu", None, Value("size"), &["SBATCH_MEM_PER_CPU"], Done, set::mem_per_cpu, "memory for each CPU"),
+    refused("mem-per-gpu", None, Value("size"), &["SBATCH_MEM_PER_GPU"], "memory for each GPU", "use --mem"),
+    refused("mincpus", None, Value("n"), &[], "least CPUs of a node", "use --ntasks-per-node with --cpus-per-task"),
+    refused("network", None, Value("spec"), &["SBATCH_NETWORK"], "network to use", NEVER),
+    row("nice", None, Optional("value"), &[], Done, set::nice, "lower the priority by this (100 if not said)"),
+    refused("no-kill", Some('k'), Optional("off"), &["SBATCH_NO_KILL"], "go on when a node is lost", LATER),
+    row("no-requeue", None, Nothing, &["SBATCH_NO_REQUEUE"], Done, set::no_requeue, "never put the job back into the queue"),
+    refused("nodefile", Some('F'), Value("file"), &[], "nodes to use, from a file", "use --nodelist"),
+    row("nodelist", Some('w'), Value("nodes"), &[], Done, set::nodelist, "nodes that must be among those used"),
+    row("nodes", Some('N'), Value("min[-max]"), &[], Done, set::nodes, "number of nodes"),
+    row("ntasks", Some('n'), Value("n"), &[], Done, set::ntasks, "number of tasks"),
+    refused("ntasks-per-core", None, Value("n"), &[], "most tasks on a core", LAYOUT),
+    refused("ntasks-per-gpu", None, Value("n"), &[], "tasks for each GPU", LAYOUT),
+    row("ntasks-per-node", None, Value("n"), &[], Done, set::ntasks_per_node, "tasks on each node"),
+    refused("ntasks-per-socket", None, Value("n"), &[], "most tasks on a socket", LAYOUT),
+    refused("oom-kill-step", None, Optional("0|1"), &["SBATCH_OOM_KILL_STEP"], "end the whole step when one task is out of memory", LATER),
+    row("open-mode", None, Value("append|truncate"), &["SBATCH_OPEN_MODE"], Done, set::open_mode, "how output files that exist are opened"),
+    row("output", Some('o'), Value("file"), &["SBATCH_OUTPUT"], Done, set::output, "file for standard output; slurm-%j.out if not given"),
+    row("overcommit", Some('O'), Nothing, &["SBATCH_OVERCOMMIT"], Done, set::overcommit, "more tasks than CPUs are fine"),
+    row("oversubscribe", Some('s'), Nothing, &[], Done, set::oversubscribe, "CPUs may be shared with jobs that say the same"),
+    row("parsable", None, Nothing, &[], Done, set::parsable, "print only the job's id, and ;CLUSTER if one was named"),
+    row("partition", Some('p'), Value("names"), &["SBATCH_PARTITION"], Done, set::partition, "partition to run in; the first of several that can"),
+    refused("prefer", None, Value("features"), &[], "features that nodes should have", "use --constraint"),
+    row("priority", None, Value("value"), &[], Done, set::priority, "a fixed priority, for operators; or TOP"),
+    refused("profile", None, Value("type"), &["SBATCH_PROFILE"], "record a profile", NEVER),
+    row("propagate", None, Optional("limits"), &[], Harmless("the submitter's resource limits are always carried over"), set::nothing, "carry the resource limits over"),
+    row("qos", Some('q'), Value("name"), &["SBATCH_QOS"], Done, set::qos, "quality of service"),
+    row("quiet", Some('Q'), Nothing, &[], Done, set::quiet, "print nothing but errors"),
+    refused("reboot", None, Nothing, &[], "reboot the nodes first", NEVER),
+    row("requeue", None, Nothing, &["SBATCH_REQUEUE"], Done, set::requeue, "put the job back into the queue if its node is lost"),
+    refused("reservation", None, Value("name"), &["SBATCH_RESERVATION"], "reservation to run in", "reservations come in a later release"),
+    refused("resv-ports", None, Optional("n"), &[], "reserve ports", NEVER),
+    refused("segment", None, Value("n"), &[], "nodes of one block of the topology", NEVER),
+    row("signal", None, Value("[B:]sig[@seconds]"), &["SBATCH_SIGNAL"], Done, set::signal, "send a signal before the time is over (60 seconds if not said)"),
+    refused("sockets-per-node", None, Value("n"), &[], "least sockets of a node", LAYOUT),
+    refused("spread-job", None, Nothing, &["SBATCH_SPREAD_JOB"], "use as many nodes as possible", "use --nodes"),
+    refused("stepmgr", None, Nothing, &[], "manage steps on the first node", "steps are always managed on the nodes; leave it out"),
+    refused("switches", None, Value("n[@time]"), &["SBATCH_REQ_SWITCH"], "most switches between the nodes", NEVER),
+    row("tasks-per-node", None, Value("n"), &[], Done, set::ntasks_per_node, "the same as --ntasks-per-node"),
+    refused("test-only", None, Nothing, &[], "say when the job would start, and submit nothing", "it comes in a later release; submit with --hold and see squeue --start"),
+    refused("thread-spec", None, Value("n"), &["SBATCH_THREAD_SPEC"], "threads kept for the system", NEVER),
+    refused("threads-per-core", None, Value("n"), &["SBATCH_THREADS_PER_CORE"], "least threads of a core", LAYOUT),
+    row("time", Some('t'), Value("limit"), &["SBATCH_TIMELIMIT"], Done, set::time, "limit of the run time: minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S"),
+    row("time-min", None, Value("limit"), &[], Done, set::time_min, "the shortest limit that is of use"),
+    row("tmp", None, Value("size"), &[], Done, set::tmp, "least temporary disk of a node"),
+    refused("tres-bind", None, Value("spec"), &["SBATCH_TRES_BIND"], "how tasks are bound to resources", LAYOUT),
+    refused("tres-per-task", None, Value("list"), &["SBATCH_TRES_PER_TASK"], "resources for each task", GPUS),
+    refused("uid", None, Value("user"), &[], "user to run as, for root", "run sbatch as that user"),
+    row("usage", None, Nothing, &[], Done, set::usage, "show the options in short"),
+    row("use-min-nodes", None, Nothing, &["SBATCH_USE_MIN_NODES"], Harmless("the fewest nodes that fit are always preferred"), set::nothing, "prefer fewer nodes"),
+    row("verbose", Some('v'), Nothing, &["SBATCH_DEBUG"], Done, set::verbose, "say more; may be repeated"),
+    row("version", Some('V'), Nothing, &[], Done, set::version, "show the version"),
+    row("wait", Some('W'), Nothing, &["SBATCH_WAIT"], Done, set::wait, "return when the job has ended, with its exit code"),
+    refused("wait-all-nodes", None, Value("0|1"), &["SBATCH_WAIT_ALL_NODES"], "start when all nodes are ready", "a job always starts when all its nodes are ready; leave it out"),
+    row("wckey", None, Value("key"), &["SBATCH_WCKEY"], Done, set::wckey, "workload characterization key"),
+    row("wrap", None, Value("command"), &[], Done, set::wrap, "run this command instead of a script"),
+];
+
+/// A command line of `sbatch`, cut but not yet understood.
+#[derive(Debug, Clone)]
+pub struct Line {
+    options: Vec<getopt::Found>,
+    /// The script's file, if one is named.
+    pub script: Option<String>,
+    /// The script's arguments.
+    pub args: Vec<String>,
+}
+
+impl Line {
+    /// Cuts a command line, without the program's name.
+    ///
+    /// # Errors
+    /// What `getopt_long` says, with exit status 255; and a separator of components, which is not supported yet.
+    pub fn parse(args: &[String]) -> Result<Self, OptionError> {
+        let parsed = COMMAND.split(args)?;
+        let mut operands = parsed.operands.into_iter();
+        let script = operands.next();
+        if script.as_deref() == Some(":") {
+            let text = "heterogeneous jobs (components separated by :) are not supported yet: submit one job for each component";
+            return Err(OptionError::new(COMMAND.program, text, 1));
+        }
+        Ok(Self { options: parsed.options, script, args: operands.collect() })
+    }
+
+    /// What must be known before the script is read: `--help`, `--wrap`, `--ignore-pbs` and so on.
+    ///
+    /// # Errors
+    /// A value that is refused; and script arguments beside `--wrap`.
+    pub fn peek(&self, context: &Context<'_>) -> Result<Submission, OptionError> {
+        let mut seen = Submission::default();
+        COMMAND.apply(&mut seen, &self.options, Source::CommandLine, context)?;
+        if seen.wrap.is_some() && self.script.is_some() {
+            return Err(OptionError::new(COMMAND.program, "Script arguments not permitted with --wrap option", 1));
+        }
+        Ok(seen)
+    }
+}
+
+/// What came of a submission's three sources.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// The submission.
+    pub submission: Submission,
+    /// For standard error, complete with prefix and line end; empty if there is nothing to say.
+    pub warning: String,
+}
+
+/// Puts directives, environment and command line together; later ones win.
+///
+/// # Errors
+/// The first thing that is refused, as `sbatch` prints it.
+pub fn resolve(
+    line: &Line,
+    directives: &Directives,
+    env: &dyn Fn(&str) -> Option<String>,
+    context: &Context<'_>,
+) -> Result<Resolved, OptionError> {
+    let mut out = Submission::default();
+    let parsed = COMMAND.split(&directives.args)?;
+    if let Some(stray) = parsed.operands.first() {
+        let text = format!("Invalid directive found in batch script: {stray}");
+        return Err(OptionError::new(COMMAND.program, &text, COMMAND.bad_option_status));
+    }
+    COMMAND.apply(&mut out, &parsed.options, Source::Script, context)?;
+    let foreign = COMMAND.split(&directives.foreign)?;
+    COMMAND.apply(&mut out, &foreign.options, Source::Script, context)?;
+    COMMAND.apply_env(&mut out, env, context)?;
+    COMMAND.apply(&mut out, &line.options, Source::CommandLine, context)?;
+    let warning = out.finish().map_err(|bad| COMMAND.report(&COMMAND.rows[0].flag, bad))?;
+    let warning = warning.map(|w| format!("{}: warning: {w}\n", COMMAND.program)).unwrap_or_default();
+    Ok(Resolved { submission: out, warning })
+}
+
+/// A script's error as an option error, for one way of reporting.
+impl From<ScriptError> for OptionError {
+    fn from(e: ScriptError) -> Self {
+        Self { text: e.report(COMMAND.program), status: e.status() }
+    }
+}
+
+/// The script that `--wrap` stands for.
+pub fn wrapped(command: &str) -> String {
+    format!("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{command}\n")
+}
+
+/// What `sbatch` prints on standard output: `Submitted batch job 7`, or `7;cluster` with `--parsable`.
+pub fn submitted(job: u32, submission: &Submission) -> String {
+    match (submission.parsable, &submission.clusters) {
+        (true, None) => format!("{job}\n"),
+        (true, Some(cluster)) => format!("{job};{cluster}\n"),
+        (false, _) if submission.quiet => String::new(),
+        (false, None) => format!("Submitted batch job {job}\n"),
+        (false, Some(cluster)) => format!("Submitted batch job {job} on cluster {cluster}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use gpun_core::spec::MemoryRequest;
+    use gpun_core::{MemoryMib, TimeLimit, TimeMs};
+    use jiff::tz::TimeZone;
+
+    use super::*;
+    use crate::directive;
+
+    const NOW_S: i64 = 1_796_100_370;
+
+    /// `VAR=x ... sbatch args`, split at blanks; `_` stands for a blank inside a word.
+    fn run(line: &str, script: &str) -> Result<Resolved, (i32, String)> {
+        let words: Vec<String> = line.split(' ').filter(|w| !w.is_empty()).map(|w| w.replace('_', " ")).collect();
+        let at = words.iter().position(|w| w == "sbatch").unwrap();
+        let env: BTreeMap<String, String> = words[..at]
+            .iter()
+            .map(|w| w.split_once('=').unwrap())
+            .map(|(k, v)| (k.replace(' ', "_"), v.to_owned()))
+            .collect();
+        let context = Context { now_s: NOW_S, zone: &TimeZone::UTC, is_root: false };
+        let go = || {
+            let line = Line::parse(&words[at + 1..])?;
+            let peek = line.peek(&context)?;
+            let body = peek.wrap.as_deref().map_or_else(|| format!("#!/bin/sh\n{script}"), wrapped);
+            let directives = directive::extract(body.as_bytes(), "job.sh", peek.ignore_pbs)?;
+            resolve(&line, &directives, &|name| env.get(name).cloned(), &context)
+        };
+        go().map_err(|e: OptionError| (e.status, e.text))
+    }
+
+    fn spec(line: &str, script: &str) -> gpun_core::spec::JobSpec {
+        run(line, script).unwrap_or_else(|e| panic!("{line}: {e:?}")).submission.spec
+    }
+
+    #[test]
+    fn bad_options_are_refused_in_slurms_words() {
+        let try_help = "Try \"sbatch --help\" for more information\n";
+        for (line, script, status, text) in [
+            ("sbatch --wrap=a b", "", 1, "sbatch: error: Script arguments not permitted with --wrap option\n".to_owned()),
+            ("sbatch --bogus", "", 255, format!("sbatch: unrecognized option '--bogus'\n{try_help}")),
+            ("sbatch -Z", "", 255, format!("sbatch: invalid option -- 'Z'\n{try_help}")),
+            ("sbatch -J", "", 255, format!("sbatch: option requires an argument -- 'J'\n{try_help}")),
+            (
+                "sbatch --ver",
+                "",
+                255,
+                format!("sbatch: option '--ver' is ambiguous; possibilities: '--verbose' '--version'\n{try_help}"),
+            ),
+            (
+                "sbatch --no",
+                "",
+                255,
+                format!(
+                    "sbatch: option '--no' is ambiguous; possibilities: '--no-kill' '--no-requeue' '--nodefile' '--nodelist' '--nodes'\n{try_help}"
+                ),
+            ),
+            ("sbatch f", "#SBATCH --bogus=1\n", 255, format!("sbatch: unrecognized option '--bogus=1'\n{try_help}")),
+            ("sbatch f", "#SBATCH -n\n", 255, format!("sbatch: option requires an argument -- 'n'\n{try_help}")),
+            ("sbatch f", "#SBATCH -n 0\n", 1, "sbatch: error: Invalid numeric value \"0\" for --ntasks.\n".to_owned()),
+            ("sbatch f", "#SBATCH -t abc\n", 255, "sbatch: error: Invalid --time specification\n".to_owned()),
+            (
+                "sbatch f",
+                "#SBATCH -J foo extra args\n",
+                255,
+                "sbatch: error: Invalid directive found in batch script: extra\n".to_owned(),
+            ),
+            (
+                "sbatch f",
+                "#SBATCH -D /home/u/work with space\n",
+                255,
+                "sbatch: error: Invalid directive found in batch script: with\n".to_owned(),
+            ),
+            ("sbatch -t banana f", "", 255, "sbatch: error: Invalid --time specification\n".to_owned()),
+            ("sbatch --mem=1.5G f", "", 255, "sbatch: error: Invalid --mem specification\n".to_owned()),
+            (
+                "sbatch --mem=1 --mem-per-cpu=1 f",
+                "",
+                1,
+                "sbatch: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.\n".to_owned(),
+            ),
+            (
+                "sbatch --mem-per-cpu=50 f",
+                "#SBATCH --mem=100\n",
+                1,
+                "sbatch: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.\n".to_owned(),
+            ),
+            (
+                "SBATCH_MEM_PER_NODE=5 SBATCH_MEM_PER_CPU=5 sbatch f",
+                "",
+                1,
+                "sbatch: fatal: SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive.\n".to_owned(),
+            ),
+            (
+                "sbatch --begin=now+5min f",
+                "",
+                255,
+                "Invalid time specification (pos=4): now+5min\nsbatch: error: Invalid --begin specification\n".to_owned(),
+            ),
+            ("sbatch -N 2-1 f", "", 255, "sbatch: error: Maximum node count 1 is less than minimum node count 2\n".to_owned()),
+            ("sbatch -a 3-1 f", "", 1, "sbatch: error: Batch job submission failed: Invalid job array specification\n".to_owned()),
+            ("sbatch -w n[1-3 f", "", 1, "sbatch: fatal: Invalid node list specified\n".to_owned()),
+            ("sbatch -w node]1-2[ f", "", 1, "sbatch: fatal: Invalid node list specified\n".to_owned()),
+            ("sbatch -w n[0-2000000] f", "", 1, "sbatch: fatal: Invalid node list specified\n".to_owned()),
+            ("sbatch -x n[003-001] f", "", 1, "sbatch: error: Batch job submission failed: Invalid node name specified\n".to_owned()),
+            ("sbatch --nice=-5 f", "", 1, "sbatch: error: Batch job submission failed: Invalid --nice value\n".to_owned()),
+            (
+                "sbatch --nice=99999999999 f",
+                "",
+                255,
+                "sbatch: error: Invalid --nice value, out of range (+/- 2147483645)\n".to_owned(),
+            ),
+            ("sbatch --priority=-1 f", "", 255, "sbatch: error: Priority must be >= 0\n".to_owned()),
+            ("sbatch --priority=4294967295 f", "", 255, "sbatch: error: Priority must be < 4294967294\n".to_owned()),
+            ("sbatch --signal=FOO f", "", 255, "sbatch: error: Invalid --signal specification\n".to_owned()),
+            ("sbatch --open-mode=foo f", "", 255, "sbatch: error: Invalid --open-mode specification\n".to_owned()),
+            ("sbatch --exclusive=foo f", "", 255, "sbatch: error: Invalid --exclusive specification\n".to_owned()),
+            ("sbatch --gres=gpu:x:y:z f", "", 1, "sbatch: error: Invalid Trackable RESource (TRES) specification\n".to_owned()),
+            ("SBATCH_TIMELIMIT= sbatch f", "", 255, "sbatch: error: Invalid --time specification\n".to_owned()),
+            (
+                "sbatch --time-min=0 f",
+                "",
+                1,
+                "sbatch: error: Batch job submission failed: Invalid time-min specification (exceeds job's time or other limits)\n"
+                    .to_owned(),
+            ),
+        ] {
+            assert_eq!(run(line, script).err(), Some((status, text)), "{line} {script}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_ignored_in_silence() {
+        for row in ROWS.iter().filter(|r| matches!(r.flag.support, Refused(_))) {
+            let value = if row.flag.takes == Nothing { "" } else { "=1" };
+            let (status, text) = run(&format!("sbatch --{}{value} f", row.flag.long), "").expect_err(row.flag.long);
+            assert_eq!(status, 1);
+            assert!(text.starts_with(&format!("sbatch: error: --{} is not supported: ", row.flag.long)), "{text}");
+            if let Some(env) = row.flag.env.first() {
+                let context = Context { now_s: 0, zone: &TimeZone::UTC, is_root: false };
+                let mut into = Submission::default();
+                assert!(
+                    COMMAND.apply_env(&mut into, &|n| (n == *env).then(|| "1".to_owned()), &context).is_err(),
+                    "{env}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_is_in_order() {
+        assert!(ROWS.is_sorted_by_key(|r| r.flag.long));
+        let mut letters: Vec<char> = ROWS.iter().filter_map(|r| r.flag.short).collect();
+        let count = letters.len();
+        letters.sort_unstable();
+        letters.dedup();
+        assert_eq!(letters.len(), count, "a letter stands for two options");
+        assert!(ROWS.iter().all(|r| !r.flag.help.is_empty()));
+    }
+
+    #[test]
+    fn values_become_a_job() {
+        let s =
+            spec("sbatch -Jx -N2-3 -n4 -c2 -t 0:30 --mem=1T -p a,b -o x -e y -i none -D /w -H --requeue --nice f", "");
+        assert_eq!(
+            (s.name.as_str(), s.nodes_min, s.nodes_max, s.ntasks, s.cpus_per_task),
+            ("x", Some(2), Some(3), Some(4), Some(2))
+        );
+        assert_eq!(
+            (s.time_limit, s.memory),
+            (Some(TimeLimit::Seconds(30)), MemoryRequest::PerNode(MemoryMib(1_048_576)))
+        );
+        assert_eq!((s.partitions, s.work_dir.as_str()), (vec!["a".to_owned(), "b".to_owned()], "/w"));
+        assert_eq!(
+            (s.std_out.as_deref(), s.std_err.as_deref(), s.std_in.as_deref()),
+            (Some("x"), Some("y"), Some("/dev/null"))
+        );
+        assert_eq!((s.hold, s.requeue, s.nice), (true, Some(true), 100));
+        let s = spec(
+            "sbatch -a 0-15:4%3 --signal=B:USR1@90 --gpus-per-node=a100:2 --exclusive -x n[1-2] --comment=a_b --begin=now+1hour f",
+            "",
+        );
+        let array = s.array.unwrap();
+        assert_eq!((crate::array::show(&array.tasks).as_str(), array.max_running), ("0,4,8,12", Some(3)));
+        assert_eq!(s.warn.map(|w| (w.signal, w.before_s, w.batch_only)), Some((10, 90, true)));
+        assert_eq!((s.gres[0].kind.as_deref(), s.gres[0].count, s.exclusive), (Some("a100"), 2, true));
+        assert_eq!((s.exclude, s.comment.as_deref()), (vec!["n1".to_owned(), "n2".to_owned()], Some("a b")));
+        assert_eq!(s.begin, Some(TimeMs((NOW_S as u64 + 3_600) * 1_000)));
+    }
+
+    #[test]
+    fn later_sources_win() {
+        for (line, script, want) in [
+            ("sbatch f", "#SBATCH -t 5\n", 300),
+            ("SBATCH_TIMELIMIT=7 sbatch f", "#SBATCH -t 5\n", 420),
+            ("SBATCH_TIMELIMIT=9 sbatch -t 3 f", "#SBATCH -t 5\n", 180),
+            ("sbatch f", "#SBATCH -t 5\n#SBATCH --time=6\n", 360),
+            ("sbatch f", "#PBS -l walltime=00:05:00\n#SBATCH -t 9\n", 300),
+        ] {
+            assert_eq!(spec(line, script).time_limit, Some(TimeLimit::Seconds(want)), "{line} {script}");
+        }
+        assert_eq!(spec("SBATCH_JOB_NAME=e sbatch f", "").name, "e");
+        assert_eq!(
+            spec("SBATCH_MEM_PER_CPU=7 sbatch f", "#SBATCH --mem=100\n").memory,
+            MemoryRequest::PerCpu(MemoryMib(7))
+        );
+        assert_eq!(
+            spec("SBATCH_MEM_PER_NODE=5 sbatch --mem-per-cpu=6 f", "").memory,
+            MemoryRequest::PerCpu(MemoryMib(6))
+        );
+        assert_eq!(spec("sbatch -t 0 f", "").time_limit, Some(TimeLimit::Infinite));
+        assert_eq!(spec("sbatch f", "#SBATCH --job=foo\n#SBATCH -J bar\n").name, "bar");
+        assert_eq!(spec("sbatch f", "#SBATCH -J\n#SBATCH -n2\n").name, "-n2");
+        assert_eq!(spec("sbatch f", "#SBATCH --help\n#SBATCH --wrap=x -V\n"), spec("sbatch f", ""));
+    }
+
+    #[test]
+    fn nodes_follow_from_lists_and_tasks() {
+        for (line, want, warning) in [
+            ("sbatch -w n[1-2] f", (Some(2), Some(2)), ""),
+            ("sbatch -w n1,n1 f", (Some(1), Some(1)), ""),
+            ("sbatch -w n[1-3] -N2 f", (Some(2), Some(2)), ""),
+            (
+                "sbatch -N2 -n1 f",
+                (Some(1), Some(1)),
+                "sbatch: warning: can't run 1 processes on 2 nodes, setting nnodes to 1\n",
+            ),
+            ("sbatch -N2-4 -n3 f", (Some(2), Some(3)), ""),
+            ("sbatch -n5 --ntasks-per-node=2 f", (Some(3), None), ""),
+            ("sbatch -n4 f", (None, None), ""),
+        ] {
+            let r = run(line, "").unwrap();
+            assert_eq!((r.submission.spec.nodes_min, r.submission.spec.nodes_max), want, "{line}");
+            assert_eq!(r.warning, warning, "{line}");
+        }
+    }
+
+    #[test]
+    fn options_end_at_the_script() {
+        let words: Vec<String> = ["-H", "job.sh", "--bogus", "-n"].map(str::to_owned).to_vec();
+        let line = Line::parse(&words).unwrap();
+        assert_eq!((line.script.as_deref(), line.args.len()), (Some("job.sh"), 2));
+    }
+
+    #[test]
+    fn submissions_are_confirmed() {
+        for (line, want) in [
+            ("sbatch f", "Submitted batch job 7\n"),
+            ("sbatch --parsable f", "7\n"),
+            ("sbatch -M ref f", "Submitted batch job 7 on cluster ref\n"),
+            ("sbatch --parsable -M ref f", "7;ref\n"),
+            ("sbatch -Q f", ""),
+        ] {
+            assert_eq!(submitted(7, &run(line, "").unwrap().submission), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn exports() {
+        use crate::option::submission::Export;
+        let pairs = |l: &[(&str, &str)]| l.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>();
+        for (text, want) in [
+            ("ALL", Export::All(vec![])),
+            ("ALL,FOO=1", Export::All(pairs(&[("FOO", "1")]))),
+            ("NONE", Export::Only(vec![], vec![])),
+            ("NIL", Export::Only(vec![], vec![])),
+            ("FOO,BAR=2", Export::Only(vec!["FOO".to_owned()], pairs(&[("BAR", "2")]))),
+            ("FOO=\"a,b\",ALL", Export::All(pairs(&[("FOO", "a,b")]))),
+        ] {
+            assert_eq!(Export::parse(text), want, "{text}");
+        }
+        let bytes = |l: &[(&str, &str)]| -> Vec<(Vec<u8>, Vec<u8>)> {
+            l.iter().map(|(a, b)| (a.as_bytes().to_vec(), b.as_bytes().to_vec())).collect()
+        };
+        let caller = bytes(&[("FOO", "orig"), ("BAR", "b"), ("SLURM_X", "1")]);
+        assert_eq!(
+            Export::parse("FOO,BAR=2").apply(caller.clone()),
+            bytes(&[("FOO", "orig"), ("SLURM_X", "1"), ("BAR", "2")])
+        );
+        assert_eq!(
+            Export::parse("ALL,FOO=1").apply(caller.clone()),
+            bytes(&[("BAR", "b"), ("SLURM_X", "1"), ("FOO", "1")])
+        );
+        assert_eq!(Export::parse("NONE").apply(caller), bytes(&[("SLURM_X", "1")]));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_line_is_answered(words in proptest::collection::vec("(-[a-zA-Z][0-9a-z]?|--(time|mem|nice|array|begin|gres|export|signal)=?[0-9a-zA-Z:,@%-]{0,6}|[a-z0-9]{0,4})", 0..6)) {
+            let context = Context { now_s: NOW_S, zone: &TimeZone::UTC, is_root: false };
+            if let Ok(line) = Line::parse(&words) {
+                let _ = resolve(&line, &Directives::default(), &|_| None, &context);
+            }
+        }
+    }
+}
