@@ -42,8 +42,8 @@ pub struct State {
     // Derived from the above; rebuilt by `load`, proved by `check`.
     /// How many jobs use a blob.
     pub(crate) blob_uses: OrdMap<Digest, u32>,
-    /// Waiting jobs in the order of the queue.
-    pub(crate) queue: OrdSet<QueueKey>,
+    /// Waiting jobs in the order of the queue; the same values as in `jobs`, so that the planner's pass needs no look-ups.
+    pub(crate) queue: OrdMap<QueueKey, Shared<Job>>,
     /// Jobs that are over, by end time.
     pub(crate) over: OrdSet<(TimeMs, JobId)>,
     /// Tasks of arrays that have a record of their own.
@@ -89,7 +89,7 @@ impl State {
 
     /// Waiting jobs, held ones too, in the order of the queue.
     pub fn queue(&self) -> impl Iterator<Item = &Shared<Job>> {
-        self.queue.iter().filter_map(|key| self.jobs.get(&key.job))
+        self.queue.values()
     }
 
     /// How many records wait.
@@ -260,9 +260,9 @@ impl State {
     }
 
     /// Enters a job into the indexes.
-    pub(crate) fn index_job(&mut self, job: &Job) {
+    pub(crate) fn index_job(&mut self, job: &Shared<Job>) {
         if job.state == JobState::Pending {
-            self.queue.insert(queue_key(job));
+            self.queue.insert(queue_key(job), job.clone());
         }
         if let (true, Some(ended)) = (job.is_over(), job.ended) {
             self.over.insert((ended, job.id));

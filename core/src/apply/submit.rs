@@ -153,6 +153,9 @@ fn admit_to(state: &State, owner: &Owner, spec: &JobSpec, partition: &Partition)
 /// Refuses what no set of the partition's nodes could run, were they all free. A partition without nodes refuses nothing: its
 /// nodes may still come.
 fn fits_ever(state: &State, spec: &JobSpec, partition: &Partition) -> Result<(), Refusal> {
+    if fits_on_the_first(state, spec, partition) {
+        return Ok(());
+    }
     let total = state.nodes_of(partition).count() as u32;
     if total == 0 {
         return Ok(());
@@ -172,23 +175,49 @@ fn fits_ever(state: &State, spec: &JobSpec, partition: &Partition) -> Result<(),
     if !spec.gres.iter().all(known) {
         return Err(Refusal::Gres);
     }
-    let usable = |node: &Node| {
-        memory_fits(spec, node)
-            && node.inventory.cpus >= cpus_on_one_node_min(spec)
-            && spec.features.iter().all(|feature| node.inventory.features.contains(feature))
-            && !spec.exclude.contains(&node.name)
-            && spec.gres.iter().all(|gres| node.gres_count(&gres.name, gres.kind.as_deref()) >= gres.count)
-    };
-    let mut cpus: Vec<u64> =
-        state.nodes_of(partition).filter(|node| usable(node)).map(|node| u64::from(node.inventory.cpus)).collect();
+    let mut cpus: Vec<u64> = state
+        .nodes_of(partition)
+        .filter(|node| usable(spec, node))
+        .map(|node| u64::from(node.inventory.cpus))
+        .collect();
     cpus.sort_unstable_by(|a, b| b.cmp(a));
     let nodes_most = spec.nodes_max.unwrap_or(u32::MAX) as usize;
     let most: u64 = cpus.iter().take(nodes_most).sum();
-    let wanted = u64::from(spec.tasks()) * u64::from(spec.cpus_per_task());
+    let wanted = cpus_wanted(spec);
     if (cpus.len() as u32) < nodes_min || (most < wanted && !spec.overcommit) {
         return Err(Refusal::NodeConfigUnavailable);
     }
     Ok(())
+}
+
+/// True if the first nodes that would do are enough: the usual answer, found without a look at all nodes.
+fn fits_on_the_first(state: &State, spec: &JobSpec, partition: &Partition) -> bool {
+    let most = spec.nodes_max.unwrap_or(u32::MAX);
+    let (wanted, mut cpus, mut count) = (cpus_wanted(spec), 0, 0);
+    let known = spec.gres.iter().all(|request| request.count > 0);
+    for node in state.nodes_of(partition).filter(|node| usable(spec, node)) {
+        count += 1;
+        cpus += u64::from(node.inventory.cpus);
+        if count > most {
+            return false;
+        }
+        if count >= spec.nodes_min() && (cpus >= wanted || spec.overcommit) {
+            return known;
+        }
+    }
+    false
+}
+
+fn cpus_wanted(spec: &JobSpec) -> u64 {
+    u64::from(spec.tasks()) * u64::from(spec.cpus_per_task())
+}
+
+fn usable(spec: &JobSpec, node: &Node) -> bool {
+    memory_fits(spec, node)
+        && node.inventory.cpus >= cpus_on_one_node_min(spec)
+        && spec.features.iter().all(|feature| node.inventory.features.contains(feature))
+        && !spec.exclude.contains(&node.name)
+        && spec.gres.iter().all(|gres| node.gres_count(&gres.name, gres.kind.as_deref()) >= gres.count)
 }
 
 fn cpus_on_one_node_min(spec: &JobSpec) -> u32 {
