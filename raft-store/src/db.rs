@@ -3,6 +3,7 @@
 //! | column family | keys | values |
 //! | --- | --- | --- |
 //! | `meta` | `identity`, `vote`, `purged` | the records of `codec` |
+//! | all three | see `marks` | nothing |
 //! | `log` | the index, 8 bytes, big end first | entries |
 //! | `state` | `0 name`: `slot`, `applied`, `membership`, `snapshot` | the records of `codec` |
 //! | | `slot table key`, with slot 1 or 2 | the application's records |
@@ -18,18 +19,19 @@ use std::fs;
 use std::io;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use rocksdb::{
-    ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode, Direction, ErrorKind, IteratorMode,
+    ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode, ErrorKind, IteratorMode,
     Options, ReadOptions, WriteBatch, WriteOptions,
 };
 
 use crate::codec::{self, FORMAT, Kind};
 use crate::config::{Config, OnDamage};
 use crate::error::{MirrorError, OpenError};
+use crate::marks;
 use crate::mirror::{MirrorBatch, MirrorRead, Table};
 use crate::space::Space;
 use crate::types;
@@ -55,6 +57,8 @@ pub(crate) struct Db {
     db: DB,
     /// The slot of the live mirror: 1 or 2.
     slot: AtomicU8,
+    /// The number of the next mark.
+    mark: AtomicU64,
     pub space: Space,
 }
 
@@ -69,7 +73,10 @@ pub(crate) fn io_error(error: rocksdb::Error) -> io::Error {
 }
 
 fn no_space(error: &rocksdb::Error) -> bool {
-    let text = error.as_ref();
+    no_space_text(error.as_ref())
+}
+
+fn no_space_text(text: &str) -> bool {
     // RocksDB passes the subcode only as text; both of its words for a full disk, and the system's.
     text.contains("No space left on device") || text.contains("NoSpace") || text.contains("Space limit reached")
 }
@@ -89,11 +96,28 @@ impl Db {
         }
         check_files(&path, config.on_damage)?;
         let db = open_db(config, &path, false)?;
-        let this = Self { db, slot: AtomicU8::new(1), space: Space::new(&config.dir, config.min_free_mib << 20) };
+        let space = Space::new(&config.dir, config.min_free_mib << 20);
+        let this = Self { db, slot: AtomicU8::new(1), mark: AtomicU64::new(0), space };
         this.check_identity(config, &path)?;
         this.check_log(&path)?;
-        this.load_slot().map_err(|e| OpenError::Damaged { path, detail: e.to_string() })?;
+        let last_checks = || -> io::Result<()> {
+            this.mark.store(marks::check(&this)?, Ordering::Relaxed);
+            this.load_slot()?;
+            let mut batch = WriteBatch::default();
+            this.add_mark(&mut batch)?;
+            this.write_once(batch, true)
+        };
+        last_checks().map_err(|e| match e.kind() {
+            io::ErrorKind::StorageFull => OpenError::DiskFull { path: path.clone() },
+            io::ErrorKind::InvalidData => OpenError::Damaged { path: path.clone(), detail: e.to_string() },
+            _ => OpenError::Database { path: path.clone(), detail: e.to_string() },
+        })?;
         Ok(this)
+    }
+
+    /// Adds the next mark to a write (see [`marks`]). Marks are made one at a time: at the start, then by the writer.
+    pub(crate) fn add_mark(&self, batch: &mut WriteBatch) -> io::Result<()> {
+        marks::add(self, batch, self.mark.fetch_add(1, Ordering::Relaxed))
     }
 
     fn cf(&self, name: &str) -> io::Result<&ColumnFamily> {
@@ -247,14 +271,19 @@ impl Db {
     /// The index of the first entry on disk. Range tombstones lie before it, so the seek starts at the purged index.
     pub(crate) fn first_index(&self) -> io::Result<Option<u64>> {
         let from = self.purged()?.map_or(0, |id| id.index + 1);
-        let key = from.to_be_bytes();
-        let mut entries = self.db.iterator_cf(self.log()?, IteratorMode::From(&key, Direction::Forward));
+        let mut options = ReadOptions::default();
+        options.set_iterate_lower_bound(from.to_be_bytes());
+        options.set_iterate_upper_bound([0xff]);
+        let mut entries = self.db.iterator_cf_opt(self.log()?, options, IteratorMode::Start);
         entries.next().transpose().map_err(io_error)?.map(|(key, _)| index_of(&key)).transpose()
     }
 
     /// The index of the last entry on disk.
     pub(crate) fn last_index(&self) -> io::Result<Option<u64>> {
-        let mut entries = self.db.iterator_cf(self.log()?, IteratorMode::End);
+        let mut options = ReadOptions::default();
+        // The marks lie behind.
+        options.set_iterate_upper_bound([0xff]);
+        let mut entries = self.db.iterator_cf_opt(self.log()?, options, IteratorMode::End);
         entries.next().transpose().map_err(io_error)?.map(|(key, _)| index_of(&key)).transpose()
     }
 
@@ -432,6 +461,9 @@ fn open_error(path: &Path, error: rocksdb::Error) -> OpenError {
     if detail.contains("lock") && (detail.contains("/LOCK") || detail.contains("lock hold")) {
         return OpenError::InUse { path };
     }
+    if no_space_text(&detail) {
+        return OpenError::DiskFull { path };
+    }
     // A file that the MANIFEST names and that is gone comes as an I/O error.
     match kind {
         ErrorKind::Corruption => OpenError::Damaged { path, detail },
@@ -450,7 +482,7 @@ fn check_files(path: &Path, on_damage: OnDamage) -> Result<(), OpenError> {
     let Some(manifest) = current.strip_suffix('\n').filter(|name| is_manifest(name)) else {
         return Err(damaged(format!("the file CURRENT does not name a MANIFEST but says {current:?}")));
     };
-    if let wal::End::Damaged { at, why } = wal::scan(&read(manifest)?).end {
+    if let wal::End::Damaged { at, why, .. } = wal::scan(&read(manifest)?).end {
         return Err(damaged(format!("{manifest}, byte {at}: {why}")));
     }
 
@@ -477,31 +509,41 @@ fn is_manifest(name: &str) -> bool {
 
 /// Decides about all logs first, then cuts: a refusal changes nothing.
 fn cut_logs(scans: &[(u64, PathBuf, wal::Scan)], on_damage: OnDamage) -> Result<(), String> {
+    let lose = on_damage == OnDamage::CutAndLose;
     let mut cuts = Vec::new();
+    let mut lost = None;
     for (i, (number, file, scan)) in scans.iter().enumerate() {
-        let at = match &scan.end {
-            wal::End::Whole => continue,
-            wal::End::Torn { at } => *at,
-            wal::End::Damaged { at, .. } if on_damage == OnDamage::CutAndLose => *at,
-            wal::End::Damaged { at, why } => return Err(format!("write-ahead log {number:06}.log, byte {at}: {why}")),
-        };
         // A later log may follow a torn one: a write failed on a full disk, and RocksDB went on in a new log with the
         // same sequence number. If the numbers leave a gap, records are lost that later ones build on.
         let later = scans.get(i + 1..).unwrap_or_default().iter().find_map(|(_, _, scan)| scan.first_sequence);
-        if let (Some(next), Some(later)) = (scan.next_sequence, later)
-            && later > next
-            && on_damage == OnDamage::Refuse
-        {
-            return Err(format!(
-                "write-ahead log {number:06}.log ends in the middle of a record at byte {at}, and later logs go on after it"
-            ));
+        let gap = scan.next_sequence.zip(later).is_some_and(|(next, later)| later > next);
+        match &scan.end {
+            wal::End::Whole => {}
+            wal::End::Torn { at } if !gap => cuts.push((number, file, *at)),
+            wal::End::Torn { at } | wal::End::Damaged { batch: at, .. } if lose => {
+                cuts.push((number, file, *at));
+                lost = Some(i + 1);
+                break;
+            }
+            wal::End::Torn { at } => {
+                return Err(format!(
+                    "write-ahead log {number:06}.log ends in the middle of a record at byte {at}, and later logs go on \
+                     after it"
+                ));
+            }
+            wal::End::Damaged { at, why, .. } => {
+                return Err(format!("write-ahead log {number:06}.log, byte {at}: {why}"));
+            }
         }
-        cuts.push((number, file, at));
     }
     for (number, file, at) in cuts {
-        tracing::warn!(log = number, at, "the last write before the crash was cut short: it is dropped");
+        tracing::warn!(log = number, at, "a write was cut short by a crash or a full disk: it is dropped");
         let cut = || fs::OpenOptions::new().write(true).open(file).and_then(|f| f.set_len(at as u64).and(f.sync_all()));
         cut().map_err(|e| format!("cannot cut {} to {at} bytes: {e}", file.display()))?;
+    }
+    for (number, file, _) in lost.and_then(|from| scans.get(from..)).unwrap_or_default() {
+        tracing::warn!(log = number, "put aside: the log before it was damaged and cut, as the configuration asked");
+        fs::rename(file, file.with_extension("lost")).map_err(|e| format!("cannot rename {}: {e}", file.display()))?;
     }
     Ok(())
 }

@@ -23,6 +23,12 @@ pub enum OpenError {
         /// The store's directory.
         path: PathBuf,
     },
+    /// There is no room for what a start writes.
+    #[error("the disk of the store {path} is full: free some space, then start again. Nothing is lost")]
+    DiskFull {
+        /// The store's directory.
+        path: PathBuf,
+    },
     /// The disk's format is newer (or older) than this program can read.
     #[error(
         "the store {path} has format {found}, this program reads format {supported}: start the version that wrote it, \
@@ -46,9 +52,9 @@ pub enum OpenError {
         /// Who asked.
         expected: String,
     },
-    /// A file is damaged. Nothing was changed.
+    /// A file is damaged or missing. What was acknowledged may be lost, so nothing is served from the rest.
     #[error(
-        "the store {path} is damaged: {detail}. Nothing was changed. Restore the directory from a backup; or, if this is \
+        "the store {path} is damaged: {detail}. It is not used. Restore the directory from a backup; or, if this is \
          one of several members, remove the member, empty the directory and join again under a new node id"
     )]
     Damaged {

@@ -107,7 +107,7 @@ impl<A: Apply> Store<A> {
     /// Alone in its cluster, it leads and has replayed its log when this returns. Needs a tokio runtime.
     ///
     /// # Errors
-    /// See [`OpenError`]; a refusal changes nothing on disk.
+    /// See [`OpenError`].
     pub async fn open(config: Config, app: A, transport: Arc<dyn Transport>) -> Result<Self, OpenError> {
         let raft_config = Arc::new(config.raft()?);
         let path = config.dir.join("db");
@@ -148,16 +148,24 @@ impl<A: Apply> Store<A> {
     /// A sole voter need not wait for an election's timeout.
     async fn lead_if_alone(&self) -> Result<(), OpenError> {
         let raft = &self.inner.raft;
-        let voters: Vec<u64> = raft.metrics().borrow_watched().membership_config.voter_ids().collect();
+        // Asked of Raft's core: the metrics may not be there yet. The last membership may be in the log only.
+        let voters = raft.with_raft_state(|state| state.membership_state.effective().voter_ids().collect::<Vec<u64>>());
+        let voters = voters.await.map_err(|e| OpenError::Raft(e.to_string()))?;
         if voters != [self.inner.config.node_id] {
             return Ok(());
         }
-        raft.trigger().elect(false).await.map_err(|e| OpenError::Raft(e.to_string()))?;
+        let failed = |e: String| OpenError::Raft(format!("the log was not replayed: {e}"));
+        raft.trigger().elect(false).await.map_err(|e| failed(e.to_string()))?;
+        let replayed = async {
+            let wait = raft.wait(Some(self.inner.config.open_wait));
+            wait.state(ServerState::Leader, "the only voter leads").await.map_err(|e| failed(e.to_string()))?;
+            // The first entry of the new term commits all before it; this waits until it is applied.
+            raft.ensure_linearizable(ReadPolicy::ReadIndex).await.map_err(|e| failed(e.to_string()))
+        };
         let mut full = self.inner.db.space.watch();
         tokio::select! {
-            recovered = raft.wait_for_recovery(Some(self.inner.config.open_wait)) => {
-                recovered.map_err(|e| OpenError::Raft(format!("the log was not replayed: {e}")))?;
-            }
+            biased;
+            replayed = replayed => drop(replayed?),
             // Nothing can be written, not even a vote: reads can be served from what is there, and the rest follows
             // when there is room.
             _ = full.wait_for(|full| *full) => tracing::warn!("the disk is full: started without leading"),
@@ -363,7 +371,8 @@ impl<A: Apply> Store<A> {
                 term: metrics.current_term,
             },
             last_log_index: metrics.last_log_index,
-            applied_index: metrics.last_applied.map(|id| id.index),
+            // Raft's own figure is a moment behind.
+            applied_index: metrics.last_applied.map(|id| id.index.max(self.view().applied_index)),
             snapshot_index: metrics.snapshot.map(|id| id.index),
             purged_index: metrics.purged.map(|id| id.index),
             members: membership.nodes().map(member).collect(),
@@ -379,7 +388,7 @@ impl<A: Apply> Store<A> {
     pub async fn snapshot_and_purge(&self, keep: u64) -> Result<(), MemberError> {
         let stopped = |e: String| MemberError::Stopped(e);
         let raft = &self.inner.raft;
-        let target = raft.metrics().borrow_watched().last_applied.map(|id| id.index);
+        let target = Some(self.view().applied_index);
         raft.trigger().snapshot().await.map_err(|e| stopped(e.to_string()))?;
         let covered = |m: &openraft::RaftMetrics<C>| m.snapshot.map(|id| id.index) >= target;
         let wait = raft.wait(Some(READ_WAIT)).metrics(covered, "a snapshot is marked").await;

@@ -14,7 +14,7 @@
 //! | `log`, `writer` | openraft's log storage; the thread that syncs |
 //! | `machine`, `snapshot` | openraft's state machine; snapshots out and in |
 //! | `network` | openraft's network over a [`Transport`] |
-//! | `db`, `wal`, `space` | the database, how its files are checked, how a full disk is met |
+//! | `db`, `wal`, `marks`, `space` | the database, how its files are checked, how a full disk is met |
 //! | `codec`, `types` | the encoding on disk and on the wire; openraft's types, filled in |
 
 #![cfg_attr(
@@ -30,11 +30,14 @@ mod error;
 mod handle;
 mod log;
 mod machine;
+mod marks;
 mod mirror;
 mod network;
 mod serve;
 mod snapshot;
 mod space;
+#[cfg(test)]
+mod suite;
 mod types;
 mod wal;
 mod writer;

@@ -222,6 +222,9 @@ impl RaftLogStorage<C> for LogStore {
         let last = {
             let mut state = self.tail.lock();
             let last = state.last.map(|id| id.index);
+            if last <= keep {
+                return Ok(());
+            }
             state.keep_up_to(keep);
             state.last = last_log_id.or(state.purged);
             last

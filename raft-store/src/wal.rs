@@ -47,8 +47,9 @@ pub(crate) enum End {
     Whole,
     /// In the middle of a write that was never acknowledged: to be cut to `at` bytes.
     Torn { at: usize },
-    /// With a record that cannot be read, at byte `at`, though it was once written in full.
-    Damaged { at: usize, why: &'static str },
+    /// With a record that cannot be read, at byte `at`, though it was once written in full. It belongs to the batch
+    /// that begins at `batch`.
+    Damaged { at: usize, batch: usize, why: &'static str },
 }
 
 /// What a log holds.
@@ -96,7 +97,7 @@ pub(crate) fn scan(log: &[u8]) -> Scan {
             }
             (kind, None) if NOTES.contains(&kind) => {}
             _ => {
-                found.end = End::Damaged { at, why: "the order of its records is broken" };
+                found.end = End::Damaged { at, batch: batch_start, why: "the order of its records is broken" };
                 return found;
             }
         }
@@ -161,17 +162,18 @@ fn judge(log: &[u8], at: usize, batch_start: usize, why: Unreadable) -> End {
     if rest.iter().all(|b| *b == 0) {
         return End::Torn { at: batch_start };
     }
+    let damaged = |why| End::Damaged { at, batch: batch_start, why };
     if batch_follows(log, at + 1) {
-        return End::Damaged { at, why: "a record cannot be read, and good records follow it" };
+        return damaged("a record cannot be read, and good records follow it");
     }
     if whole_but_for_its_length(log, at) {
-        return End::Damaged { at, why: "the length of the last record was changed" };
+        return damaged("the length of the last record was changed");
     }
     match why {
         Unreadable::BeyondEnd => End::Torn { at: batch_start },
         _ if unwritten_sector(log, at) => End::Torn { at: batch_start },
-        Unreadable::BeyondBlock => End::Damaged { at, why: "a record's length is impossible" },
-        Unreadable::Checksum => End::Damaged { at, why: "a record's checksum does not match" },
+        Unreadable::BeyondBlock => damaged("a record's length is impossible"),
+        Unreadable::Checksum => damaged("a record's checksum does not match"),
     }
 }
 
@@ -325,7 +327,7 @@ mod tests {
         put_batch(&mut log, 1, 1, &body(60));
         put_batch(&mut log, 2, 1, &body(100_000));
         put_batch(&mut log, 3, 1, &body(60));
-        log.drain(BLOCK..2 * BLOCK);
+        log.drain(BLOCK + 100..BLOCK + 5000);
         assert!(matches!(scan(&log).end, End::Damaged { .. }), "{:?}", scan(&log));
     }
 

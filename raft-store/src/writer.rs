@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::codec::{self, Kind};
 use crate::db::{Db, PURGED, VOTE};
 use crate::log::Tail;
+use crate::marks;
 use crate::types::{C, Entry, LogId, Vote};
 
 /// One synced write holds at most so many bytes of entries.
@@ -46,6 +47,7 @@ pub(crate) fn start(db: Arc<Db>, tail: &Arc<Tail>, stop: Arc<AtomicBool>) -> io:
 }
 
 fn run(db: &Db, tail: &Weak<Tail>, stop: &AtomicBool, queue: &mpsc::Receiver<Op>) {
+    let mut unmarked = 0;
     while let Ok(first) = queue.recv() {
         let mut batch = WriteBatch::default();
         let mut waiting = Vec::new();
@@ -53,6 +55,11 @@ fn run(db: &Db, tail: &Weak<Tail>, stop: &AtomicBool, queue: &mpsc::Receiver<Op>
         while result.is_ok() && batch.size_in_bytes() < MAX_WRITE {
             let Ok(op) = queue.try_recv() else { break };
             result = add(db, &mut batch, op, &mut waiting);
+        }
+        unmarked += batch.size_in_bytes();
+        if unmarked >= marks::EVERY_BYTES {
+            unmarked = 0;
+            result = result.and_then(|()| db.add_mark(&mut batch));
         }
         let result = result.and_then(|()| db.write(batch, true, &|| !stop.load(Ordering::Relaxed)));
         if let Err(e) = &result {
