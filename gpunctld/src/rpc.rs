@@ -14,7 +14,7 @@ use gpun_proto::{
     decode, encode,
     pb::{self, controller_server::Controller, submit_reply},
 };
-use gpun_raft_store::{MirrorRead, ProposeError, ReadError, Store};
+use gpun_raft_store::{ProposeError, ReadError, Store};
 use tokio::sync::mpsc;
 use tokio_stream::{Stream, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status, transport::server::UdsConnectInfo};
