@@ -310,7 +310,8 @@ enum Want<'a> {
 /// What is to be done for the node to have what it shall have. `desired` is none until a controller has spoken.
 pub fn step(desired: Option<&Desired>, view: &View, now_ms: u64) -> Step {
     let mut step = Step::default();
-    let wanted: BTreeMap<Key, &DesiredJob> = desired.iter().flat_map(|d| &d.jobs).map(|job| (Key::of(job), job)).collect();
+    let wanted: BTreeMap<Key, &DesiredJob> =
+        desired.iter().flat_map(|d| &d.jobs).map(|job| (Key::of(job), job)).collect();
     for (&key, held) in &view.held {
         let want = match (desired, wanted.get(&key)) {
             (None, _) => Want::AsBefore,

@@ -139,7 +139,9 @@ pub enum MachineError {
         source: Box<toml::de::Error>,
     },
     /// No runtime.
-    #[error("runc is not installed; install it (Debian: apt-get install runc) or name it in gpund.toml: runc = \"/path\"")]
+    #[error(
+        "runc is not installed; install it (Debian: apt-get install runc) or name it in gpund.toml: runc = \"/path\""
+    )]
     NoRuntime,
 }
 
@@ -186,7 +188,8 @@ mod tests {
 
     #[test]
     fn the_command_line_states_sizes() {
-        let args = args(&["--cpus", "8", "--mem", "64000", "--gres", "gpu:a100:2", "--feature", "a,b", "--feature", "c"]);
+        let args =
+            args(&["--cpus", "8", "--mem", "64000", "--gres", "gpu:a100:2", "--feature", "a,b", "--feature", "c"]);
         let args = args.unwrap();
         let stated = args.stated().unwrap();
         assert_eq!((stated.cpus, stated.memory_mib), (Some(8), Some(64_000)));

@@ -7,9 +7,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::raw::{RawText, to_hex};
-use crate::spec::{
-    CpuLimit, Identity, ImageRoot, LaunchSpec, Limits, Mount, OpenMode, Rlimit, Root, Stdio,
-};
+use crate::spec::{CpuLimit, Identity, ImageRoot, LaunchSpec, Limits, Mount, OpenMode, Rlimit, Root, Stdio};
 
 /// What all launches on this node share.
 #[derive(Clone, Debug)]
@@ -68,6 +66,11 @@ impl Site {
         self.node_dir.join("runc")
     }
 
+    /// The folder of what jobs share.
+    pub fn share(&self) -> PathBuf {
+        self.node_dir.join("share")
+    }
+
     /// What is to be started.
     ///
     /// # Errors
@@ -78,7 +81,9 @@ impl Site {
         for (what, list) in texts {
             list.iter().try_for_each(|text| no_nul(what, text))?;
         }
-        if let Some(bad) = launch.environment.iter().find(|text| text.iter().position(|b| *b == b'=').is_none_or(|at| at == 0)) {
+        if let Some(bad) =
+            launch.environment.iter().find(|text| text.iter().position(|b| *b == b'=').is_none_or(|at| at == 0))
+        {
             return Err(LaunchError::Variable(String::from_utf8_lossy(bad).into_owned()));
         }
         Ok(LaunchSpec {
@@ -109,7 +114,7 @@ impl Site {
             cgroup_parent: self.cgroup_parent(),
             runc: self.runc.clone(),
             runc_root: self.runc_root(),
-            share: self.node_dir.join("share"),
+            share: self.share(),
             init: self.init.clone(),
         })
     }
@@ -161,17 +166,27 @@ fn no_nul(what: &'static str, text: &[u8]) -> Result<(), LaunchError> {
 fn absolute(what: &'static str, path: &[u8]) -> Result<RawText, LaunchError> {
     no_nul(what, path)?;
     let text = RawText(path.to_vec());
-    if Path::is_absolute(text.as_path()) {
-        Ok(text)
-    } else {
-        Err(LaunchError::Relative { what, path: text.lossy() })
-    }
+    if Path::is_absolute(text.as_path()) { Ok(text) } else { Err(LaunchError::Relative { what, path: text.lossy() }) }
 }
 
 /// Names of Linux resource limits, by their numbers.
 const RLIMITS: [&str; 16] = [
-    "CPU", "FSIZE", "DATA", "STACK", "CORE", "RSS", "NPROC", "NOFILE", "MEMLOCK", "AS", "LOCKS", "SIGPENDING", "MSGQUEUE",
-    "NICE", "RTPRIO", "RTTIME",
+    "CPU",
+    "FSIZE",
+    "DATA",
+    "STACK",
+    "CORE",
+    "RSS",
+    "NPROC",
+    "NOFILE",
+    "MEMLOCK",
+    "AS",
+    "LOCKS",
+    "SIGPENDING",
+    "MSGQUEUE",
+    "NICE",
+    "RTPRIO",
+    "RTTIME",
 ];
 
 fn rlimit(limit: &pb::Rlimit) -> Option<Rlimit> {

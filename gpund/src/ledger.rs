@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use crate::agent::{Act, Cause, Done, Held, Key, Stage, View, Warning, Wish};
 use crate::jobdir::{JobDir, write_json};
 use crate::phase::{ExitKind, ExitRecord, Running};
-use crate::shimlink::SOCKET;
 
 /// Attempts that were forgotten and are still remembered in memory as past.
 const PAST_MAX: usize = 100_000;
@@ -162,16 +161,19 @@ impl Ledger {
     fn load_one(&mut self, key: Key) -> io::Result<Option<Found>> {
         let dir = self.job_dir(key);
         let exit = dir.read_exit()?;
-        let started = fs::symlink_metadata(dir.path().join(SOCKET)).is_ok();
-        if exit.is_none() && !started {
-            return Ok(None);
-        }
+        // It is written before the supervisor is started: without it nothing was.
         let record = match fs::read(record_path(&dir)) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::from)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Record::default(),
+            Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+                tracing::error!(job = %key, %error, "agent.json can't be read: its limits come with the next document");
+                Record::default()
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let Record { wish, warning, notices, done } = record;
+        if exit.is_none() && record.is_none() {
+            return Ok(None);
+        }
+        let Record { wish, warning, notices, done } = record.unwrap_or_default();
         self.view.held.insert(key, Held { stage: Stage::Creating, wish, warning, done });
         self.view.mark_past(key);
         self.entries.insert(key, Entry { notices, closed: exit.is_some(), ..Entry::default() });
@@ -226,7 +228,9 @@ impl Ledger {
         if desired.as_of.0 < self.floor.as_of_ms {
             return false;
         }
-        self.view.missing.retain(|key, _| desired.jobs.iter().any(|job| job.job == key.job && job.attempt == key.attempt));
+        self.view
+            .missing
+            .retain(|key, _| desired.jobs.iter().any(|job| job.job == key.job && job.attempt == key.attempt));
         for job in &desired.jobs {
             let key = Key { job: job.job, attempt: job.attempt };
             let wish = Wish::of(job, desired.kill_wait_s);
@@ -261,20 +265,20 @@ impl Ledger {
         }
     }
 
-    /// Writes `agent.json`, unless the attempt has no folder yet.
-    pub fn save(&self, key: Key) {
-        let (Some(held), Some(entry)) = (self.view.held.get(&key), self.entries.get(&key)) else { return };
-        if held.stage == Stage::Ready {
-            return;
-        }
-        let record = Record {
-            wish: held.wish.clone(),
-            warning: held.warning,
-            notices: entry.notices.clone(),
-            done: held.done,
-        };
-        if let Err(error) = write_json(&record_path(&self.job_dir(key)), &record, false) {
-            // What is in memory still holds; only a restart would forget it.
+    /// Writes `agent.json` into the attempt's folder.
+    ///
+    /// # Errors
+    /// It can't be written; what is in memory still holds, and only a restart would forget it.
+    pub fn write_record(&self, key: Key) -> io::Result<()> {
+        let (Some(held), Some(entry)) = (self.view.held.get(&key), self.entries.get(&key)) else { return Ok(()) };
+        let record =
+            Record { wish: held.wish.clone(), warning: held.warning, notices: entry.notices.clone(), done: held.done };
+        write_json(&record_path(&self.job_dir(key)), &record, false)
+    }
+
+    fn save(&self, key: Key) {
+        let has_folder = self.view.held.get(&key).is_some_and(|held| held.stage != Stage::Ready);
+        if has_folder && let Err(error) = self.write_record(key) {
             tracing::error!(job = %key, %error, "agent.json can't be written");
         }
     }
@@ -295,7 +299,9 @@ impl Ledger {
 
     /// It is over. False: that was known.
     pub fn ended(&mut self, key: Key, exit: ExitRecord) -> bool {
-        let (Some(held), Some(entry)) = (self.view.held.get_mut(&key), self.entries.get_mut(&key)) else { return false };
+        let (Some(held), Some(entry)) = (self.view.held.get_mut(&key), self.entries.get_mut(&key)) else {
+            return false;
+        };
         if entry.exit.is_some() {
             return false;
         }
@@ -360,11 +366,31 @@ impl Ledger {
         self.settle(key);
     }
 
+    /// A folder that could not be removed: the attempt stays until its end is taken again.
+    pub fn unsettle(&mut self, key: Key) {
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.exit_taken = false;
+        }
+        if let Some(held) = self.view.held.get_mut(&key)
+            && matches!(held.stage, Stage::Ended { .. })
+        {
+            held.stage = Stage::Ended { settled: false };
+        }
+    }
+
     fn settle(&mut self, key: Key) {
         let (Some(held), Some(entry)) = (self.view.held.get_mut(&key), self.entries.get(&key)) else { return };
         if matches!(held.stage, Stage::Ended { .. }) && entry.exit_taken && entry.closed {
             held.stage = Stage::Ended { settled: true };
         }
+    }
+
+    /// A new stream: what an earlier one said of reports is not relied on, as a report may have been lost with the
+    /// controller that took it.
+    pub fn nothing_taken(&mut self) {
+        let ended: Vec<Key> = self.entries.keys().copied().collect();
+        self.entries.values_mut().for_each(|entry| entry.start_taken = false);
+        ended.into_iter().for_each(|key| self.unsettle(key));
     }
 
     /// Reports of an attempt that are not in the replicated log.

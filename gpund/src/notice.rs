@@ -9,10 +9,10 @@ use crate::sys::as_user;
 
 /// The text with `{time}` replaced by the present local time, ending in a line feed.
 pub fn line(text: &str) -> String {
-    line_at(text, &jiff::Zoned::now())
+    line_at(text, &jiff::ZonedDateTime::now())
 }
 
-fn line_at(text: &str, now: &jiff::Zoned) -> String {
+fn line_at(text: &str, now: &jiff::ZonedDateTime) -> String {
     let mut line = text.replace("{time}", &now.strftime("%Y-%m-%dT%H:%M:%S").to_string());
     if !line.ends_with('\n') {
         line.push('\n');
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn the_time_is_local_and_the_line_ends_once() {
         let zone = TimeZone::fixed(jiff::tz::offset(2));
-        let now = date(2026, 12, 1).at(9, 8, 7, 600_000_000).to_zoned(zone).unwrap();
+        let now = date(2026, 12, 1).at(9, 8, 7, 600_000_000).to_zoned_datetime(zone).unwrap();
         for (text, line) in [
             ("*** CANCELLED AT {time} ***", "*** CANCELLED AT 2026-12-01T09:08:07 ***\n"),
             ("plain\n", "plain\n"),

@@ -116,7 +116,12 @@ pub fn inventory(stated: &Stated) -> Result<Inventory, StatedError> {
         weight: stated.weight.unwrap_or(1),
         address: host_name.clone(),
         host_name,
-        os: format!("{} {} {}", text(|uname| uname.sysname()), text(|uname| uname.release()), text(|uname| uname.version())),
+        os: format!(
+            "{} {} {}",
+            text(|uname| uname.sysname()),
+            text(|uname| uname.release()),
+            text(|uname| uname.version())
+        ),
         arch: text(|uname| uname.machine()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         boot_time: TimeMs(boot_time_s(&read("/proc/stat")).saturating_mul(1000)),
@@ -173,7 +178,14 @@ fn found_shape(sys: &Path) -> (u32, Shape) {
         let path = sys.join(format!("devices/system/cpu/cpu{cpu}/topology/{name}"));
         fs::read_to_string(path).ok()?.trim().parse().ok()
     });
-    (count, shape.filter(|s| s.sockets * s.cores * s.threads == count).unwrap_or(Shape { sockets: count, cores: 1, threads: 1 }))
+    (
+        count,
+        shape.filter(|s| s.sockets * s.cores * s.threads == count).unwrap_or(Shape {
+            sockets: count,
+            cores: 1,
+            threads: 1,
+        }),
+    )
 }
 
 fn topology(cpus: &[usize], number: impl Fn(usize, &str) -> Option<i32>) -> Option<Shape> {
@@ -213,7 +225,9 @@ fn load_hundredths(loadavg: &str) -> Option<u32> {
 }
 
 fn disk_mib(path: &Path) -> u64 {
-    statvfs(path).map(|disk| (disk.blocks() as u64).saturating_mul(disk.fragment_size() as u64) >> 20).unwrap_or_default()
+    statvfs(path)
+        .map(|disk| (disk.blocks() as u64).saturating_mul(disk.fragment_size() as u64) >> 20)
+        .unwrap_or_default()
 }
 
 /// Reads `NAME:COUNT` or `NAME:TYPE:COUNT[:FILES]`; files are separated by commas and may hold one `[FIRST-LAST]`.

@@ -89,9 +89,11 @@ mod tests {
     }
 
     fn keys(said: Vec<Said>) -> Vec<u32> {
-        said.into_iter().map(|said| match said {
-            Said::Started(key) | Said::Ended(key) => key.job.0,
-        }).collect()
+        said.into_iter()
+            .map(|said| match said {
+                Said::Started(key) | Said::Ended(key) => key.job.0,
+            })
+            .collect()
     }
 
     #[test]
@@ -100,7 +102,10 @@ mod tests {
         assert!(outbox.next_batch().is_none());
         for job in 1..=3 {
             outbox.push([started(job)]);
-            assert_eq!(outbox.next_batch().map(|(number, batch)| (number, batch.len())), Some((99 + u64::from(job), 1)));
+            assert_eq!(
+                outbox.next_batch().map(|(number, batch)| (number, batch.len())),
+                Some((99 + u64::from(job), 1))
+            );
         }
         assert_eq!(keys(outbox.taken(99)), [0; 0]);
         assert_eq!(keys(outbox.taken(101)), [1, 2]);

@@ -19,6 +19,7 @@ use crate::notice;
 use crate::phase::{ExitRecord, Phase};
 use crate::recover;
 use crate::shimlink::{Act, Event as Line, Request, socket_path};
+use crate::sys::Linux;
 
 /// How long until a supervisor that lives but does not answer is tried again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -181,5 +182,5 @@ fn end_without_shim(dir: &JobDir) -> io::Result<Option<ExitRecord>> {
     if found.shim_alive {
         return Ok(None);
     }
-    recover::clean_orphan(dir.path()).map(Some)
+    recover::clean_orphan(&Linux, dir.path()).map(Some).map_err(io::Error::other)
 }
