@@ -28,7 +28,7 @@ pub enum Broken {
         /// The node.
         node: NodeId,
     },
-    /// Two jobs have the same CPU, device or memory.
+    /// Two jobs have the same CPU or device.
     #[error("node {node}: {what} given twice (job {job})")]
     DoubleBooked {
         /// The node.
@@ -69,7 +69,7 @@ impl State {
         for job in self.jobs.values().filter(|job| job.holds_resources()) {
             for alloc in job.run.iter().flat_map(|run| &run.allocs) {
                 let double = |what| Broken::DoubleBooked { node: alloc.node, job: job.id, what };
-                let node = self.nodes.get(&alloc.node).ok_or(Broken::Taken { node: alloc.node })?;
+                self.nodes.get(&alloc.node).ok_or(Broken::Taken { node: alloc.node })?;
                 let have = taken.entry(alloc.node).or_default();
                 if !have.cpus.is_disjoint(&alloc.cpus) {
                     return Err(double("a CPU"));
@@ -88,9 +88,7 @@ impl State {
                             .push(crate::node::GresTaken { name: gres.name.clone(), indexes: gres.indexes.clone() }),
                     }
                 }
-                if have.memory > node.inventory.memory && have.jobs.len() > 1 {
-                    return Err(double("memory"));
-                }
+                // Memory is a sum, and a node may come back with less of it: `place` refuses what does not fit then.
                 have.jobs.push(job.id);
             }
         }

@@ -1,6 +1,6 @@
 //! Sets of small numbers kept as ranges: CPUs of a node, devices of a kind, tasks of an array.
 
-use minicbor::{Decode, Encode};
+use minicbor::{Decode, Decoder, Encode, decode};
 
 /// The numbers `first, first + step, …` up to and including `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -38,9 +38,24 @@ impl Range {
 /// A set of numbers as ranges, ascending and never interleaved. `0-999999` costs as much as `7`.
 ///
 /// Two sets with the same members may be cut into different ranges: compare members with [`IndexSet::same_members`].
-#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode)]
 #[cbor(transparent)]
 pub struct IndexSet(#[n(0)] Vec<Range>);
+
+impl<'b, C> Decode<'b, C> for IndexSet {
+    fn decode(d: &mut Decoder<'b>, ctx: &mut C) -> Result<Self, decode::Error> {
+        let at = d.position();
+        let ranges = Vec::<Range>::decode(d, ctx)?;
+        let whole = |range: &Range| {
+            range.step > 0 && range.first <= range.last && (range.last - range.first).is_multiple_of(range.step)
+        };
+        if ranges.iter().all(whole) && ranges.windows(2).all(|pair| pair[0].last < pair[1].first) {
+            Ok(Self(ranges))
+        } else {
+            Err(decode::Error::message("ranges of a set out of order").at(at))
+        }
+    }
+}
 
 impl IndexSet {
     /// The empty set.

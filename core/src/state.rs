@@ -329,10 +329,10 @@ impl State {
         }
     }
 
-    /// The attempt of a job, if it has one that holds resources on this node.
-    pub fn attempt_on(&self, job: JobId, node: NodeId) -> Option<Attempt> {
+    /// The attempt of a job that holds resources and whose script this node runs: the first of its allocations.
+    pub fn attempt_run_by(&self, job: JobId, node: NodeId) -> Option<Attempt> {
         let job = self.jobs.get(&job).filter(|job| job.holds_resources())?;
-        job.run.as_ref()?.allocs.iter().any(|alloc| alloc.node == node).then_some(job.attempt)
+        job.run.as_ref()?.allocs.first().is_some_and(|alloc| alloc.node == node).then_some(job.attempt)
     }
 }
 

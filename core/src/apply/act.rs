@@ -3,7 +3,7 @@
 use super::Applying;
 use crate::{
     JobId, Refusal,
-    authz::decide,
+    authz::{decide, is_operator},
     command::{Act, Identity, JobRef, NodeChange, PartitionChange},
     job::{ArrayRole, EndCause, EndOrder, Hold, Job, JobState, Reason, SignalOrder, SignalScope},
     node::{Liveness, Mark},
@@ -49,6 +49,7 @@ impl Applying<'_> {
         let job = self.state.job(id).ok_or(Refusal::UnknownJob)?;
         decide(self.state, who, act, Some(job))?;
         may(act, job)?;
+        self.may_change(who, act, job)?;
         let id = match task {
             Some(task) => self.split_task(id, task)?,
             None => id,
@@ -57,14 +58,27 @@ impl Applying<'_> {
             Act::Cancel(_) => self.cancel(who, id),
             Act::Signal { signal, scope, .. } => self.signal(id, *signal, *scope),
             Act::Hold { as_user, .. } => self.hold(who, id, *as_user),
-            Act::Release(_) => self.release(who, id),
+            Act::Release(_) => self.release(id),
             Act::Requeue { hold, .. } => self.requeue_job(id, *hold),
-            Act::UpdateJob { change, .. } => {
-                let operator = crate::authz::is_operator(self.state, who);
-                self.update_job(id, change, if operator { Hold::Admin } else { Hold::User })
-            }
+            Act::UpdateJob { change, .. } => self.update_job(id, change, self.hold_by(who)),
             Act::UpdateNode { .. } | Act::UpdatePartition { .. } => Ok(()),
         }
+    }
+
+    /// What only the job's present values decide. Asked before a task is split off: a refused act changes nothing.
+    fn may_change(&self, who: &Identity, act: &Act, job: &Job) -> Result<(), Refusal> {
+        match act {
+            Act::Release(_) if job.hold == Hold::Admin && !is_operator(self.state, who) => Err(Refusal::AccessDenied),
+            Act::Signal { .. } if job.signals.len() >= SIGNALS_MAX => {
+                Err(Refusal::Invalid { what: "one more signal for this run".to_owned() })
+            }
+            Act::UpdateJob { change, .. } => self.changed_job(job.id, change, self.hold_by(who)).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    fn hold_by(&self, who: &Identity) -> Hold {
+        if is_operator(self.state, who) { Hold::Admin } else { Hold::User }
     }
 
     /// The records that a reference means, each perhaps with a task to split off first.
@@ -109,19 +123,15 @@ impl Applying<'_> {
 
     fn signal(&mut self, id: JobId, signal: i32, scope: SignalScope) -> Result<(), Refusal> {
         self.change(id, |job| {
-            if job.signals.len() >= SIGNALS_MAX {
-                return Err(Refusal::Invalid { what: "one more signal for this run".to_owned() });
-            }
             let number = job.signals.last().map_or(1, |order| order.number + 1);
             job.signals.push(SignalOrder { number, signal, scope });
-            Ok(())
         })
-        .ok_or(Refusal::UnknownJob)?
+        .ok_or(Refusal::UnknownJob)
     }
 
     fn hold(&mut self, who: &Identity, id: JobId, as_user: bool) -> Result<(), Refusal> {
         let now = self.now;
-        let operator = crate::authz::is_operator(self.state, who);
+        let operator = is_operator(self.state, who);
         self.change(id, |job| {
             let owner = job.owner.uid == who.uid;
             let new = if operator && !as_user && !(owner && who.uid != 0) { Hold::Admin } else { Hold::User };
@@ -134,13 +144,8 @@ impl Applying<'_> {
         .ok_or(Refusal::UnknownJob)
     }
 
-    fn release(&mut self, who: &Identity, id: JobId) -> Result<(), Refusal> {
+    fn release(&mut self, id: JobId) -> Result<(), Refusal> {
         let now = self.now;
-        let operator = crate::authz::is_operator(self.state, who);
-        let job = self.state.job(id).ok_or(Refusal::UnknownJob)?;
-        if job.hold == Hold::Admin && !operator {
-            return Err(Refusal::AccessDenied);
-        }
         self.change(id, |job| {
             job.hold = Hold::None;
             job.launch_faults = 0;

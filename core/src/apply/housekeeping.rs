@@ -3,7 +3,7 @@
 use super::Applying;
 use crate::{
     JobId, NodeId, Outcome, Refusal, Shared,
-    job::{EndCause, Hold, JobState, Reason},
+    job::{EndCause, EndOrder, Hold, JobState, Reason},
     mirror::{Table, encode, history_key},
     node::{Inventory, Liveness, Mark, Node},
     partition::Partition,
@@ -64,6 +64,9 @@ impl Applying<'_> {
         let jobs: Vec<JobId> = node.taken.jobs.clone();
         self.dirty.nodes.insert(id);
         for job in &jobs {
+            if self.lose_part_of(*job, id) {
+                continue;
+            }
             self.change(*job, |job| match job.end_order.map(|order| order.cause) {
                 _ if job.state.is_final() => job.finish(now, job.state, job.reason),
                 Some(EndCause::Requeue { hold: true }) => job.requeue(now, Hold::User),
@@ -72,6 +75,31 @@ impl Applying<'_> {
             });
         }
         Ok(jobs.len() as u32)
+    }
+
+    /// Orders a job to end whose script runs on another node, in contact: what it has is free once that node says so.
+    /// False where there is no such node.
+    fn lose_part_of(&mut self, id: JobId, lost: NodeId) -> bool {
+        let first = self.state.job(id).and_then(|job| Some(job.run.as_ref()?.allocs.first()?.node));
+        let Some(first) = first.filter(|first| *first != lost) else { return false };
+        if self.state.node(first).is_none_or(|node| node.liveness != Liveness::Up) {
+            return false;
+        }
+        let now = self.now;
+        self.change(id, |job| {
+            if job.end_order.is_some() {
+                return;
+            }
+            let cause =
+                if job.may_requeue() { EndCause::Requeue { hold: false } } else { EndCause::Cancelled { uid: 0 } };
+            if !job.may_requeue() {
+                job.state = JobState::NodeFail;
+                job.reason = Reason::NodeFail;
+                job.ended = Some(now);
+            }
+            job.end_order = Some(EndOrder { cause, since: now });
+        });
+        true
     }
 
     pub(super) fn configure(&mut self, settings: Settings, partitions: Vec<Partition>) -> Result<Outcome, Refusal> {

@@ -4,8 +4,9 @@ use super::Applying;
 use crate::{
     IndexSet, JobId, Refusal, State,
     command::Placement,
-    job::{ArrayRole, ExitStatus, Hold, Job, JobState, NodeAlloc, Reason, Run},
+    job::{ArrayRole, ExitStatus, GresAlloc, Hold, Job, JobState, NodeAlloc, Reason, Run},
     node::Node,
+    partition::Partition,
 };
 
 impl Applying<'_> {
@@ -88,8 +89,8 @@ fn fits(state: &State, placement: &Placement) -> Result<(), Refusal> {
     if !open || !state.partitions_of(job).any(|partition| partition.name == placement.partition) {
         return stale("the partition changed");
     }
-    if placement.allocs.is_empty() {
-        return stale("no nodes");
+    if !is_what_is_wanted(state, job, placement) {
+        return stale("the request changed");
     }
     for (at, alloc) in placement.allocs.iter().enumerate() {
         let node = state.node(alloc.node).ok_or(Refusal::UnknownNode)?;
@@ -100,6 +101,43 @@ fn fits(state: &State, placement: &Placement) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// True if the placement is what the job asks for now: it may have been changed since it was planned.
+fn is_what_is_wanted(state: &State, job: &Job, placement: &Placement) -> bool {
+    let (spec, allocs) = (&job.spec, &placement.allocs);
+    let Some(partition) = state.partition(&placement.partition) else { return false };
+    let count = allocs.len() as u32;
+    let tasks: u64 = allocs.iter().map(|alloc| u64::from(alloc.tasks)).sum();
+    let names: Vec<&str> =
+        allocs.iter().filter_map(|alloc| state.node(alloc.node)).map(|node| node.name.as_str()).collect();
+    count >= spec.nodes_min()
+        && spec.nodes_max.is_none_or(|most| count <= most)
+        && partition.max_nodes.is_none_or(|most| count <= most)
+        && job.time_limit <= partition.max_time
+        && spec.ntasks.is_none_or(|wanted| u64::from(wanted.max(1)) == tasks)
+        && spec.node_list.iter().all(|name| names.contains(&name.as_str()))
+        && allocs
+            .iter()
+            .all(|alloc| state.node(alloc.node).is_some_and(|node| is_share(state, job, partition, node, alloc)))
+}
+
+/// True if what is given on one node is what the job asks for on each.
+fn is_share(state: &State, job: &Job, partition: &Partition, node: &Node, alloc: &NodeAlloc) -> bool {
+    let spec = &job.spec;
+    let cpus = alloc.cpus.len();
+    let needed = u64::from(alloc.tasks) * u64::from(spec.cpus_per_task());
+    let given = |name: &str, kind: Option<&str>| -> u64 {
+        let same = |gres: &&GresAlloc| gres.name == name && (kind.is_none() || gres.kind.as_deref() == kind);
+        alloc.gres.iter().filter(same).map(|gres| gres.indexes.len()).sum()
+    };
+    (spec.overcommit || cpus >= needed)
+        && (!spec.exclusive || cpus == u64::from(node.inventory.cpus))
+        && alloc.memory == state.memory_on(job, partition, node, cpus as u32)
+        && spec.ntasks_per_node.is_none_or(|most| alloc.tasks <= most)
+        && !spec.exclude.contains(&node.name)
+        && spec.features.iter().all(|feature| node.inventory.features.contains(feature))
+        && spec.gres.iter().all(|wanted| given(&wanted.name, wanted.kind.as_deref()) >= u64::from(wanted.count))
 }
 
 fn fits_on(job: &Job, node: &Node, alloc: &NodeAlloc) -> bool {

@@ -12,7 +12,7 @@ impl Applying<'_> {
         let mut count = 0;
         for report in reports {
             // A stale report is dropped: its node learns from the desired document that the attempt is not wanted.
-            if self.state.attempt_on(report.job, node) != Some(report.attempt) {
+            if self.state.attempt_run_by(report.job, node) != Some(report.attempt) {
                 continue;
             }
             count += 1;

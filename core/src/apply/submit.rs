@@ -19,7 +19,7 @@ impl Applying<'_> {
         if let Some(job) = self.state.request(submit.request) {
             return Ok(job);
         }
-        let time_limit = admit(self.state, &submit.owner, &submit.spec)?;
+        let time_limit = self.state.would_accept(&submit.owner, &submit.spec)?;
         let blobs = &submit.blobs;
         let missing = |digest| !self.state.has_blob(digest) && !blobs.iter().any(|blob| blob.digest == *digest);
         if missing(&submit.script) || missing(&submit.environment) {
@@ -101,12 +101,8 @@ impl Job {
     }
 }
 
-/// Decides whether a submission can be taken, and resolves its time limit.
+/// Decides whether a job can be taken, and resolves its time limit.
 pub(super) fn admit(state: &State, owner: &Owner, spec: &JobSpec) -> Result<TimeLimit, Refusal> {
-    let new_jobs = spec.array.as_ref().map_or(1, |array| array.tasks.len());
-    if state.jobs.len() as u64 + new_jobs.min(1) > u64::from(state.settings.max_job_count) {
-        return Err(Refusal::QueueFull);
-    }
     check_array(state, spec)?;
     let mut limits = Vec::new();
     let mut refusal = None;
@@ -259,6 +255,9 @@ impl State {
     /// # Errors
     /// The refusal.
     pub fn would_accept(&self, owner: &Owner, spec: &JobSpec) -> Result<TimeLimit, Refusal> {
+        if self.jobs.len() >= self.settings.max_job_count as usize {
+            return Err(Refusal::QueueFull);
+        }
         admit(self, owner, spec)
     }
 }

@@ -2,30 +2,37 @@
 
 use super::{Applying, submit::admit};
 use crate::{
-    JobId, Refusal,
+    JobId, Refusal, Shared,
     command::JobChange,
     job::{Hold, Job, JobState},
     spec::MemoryRequest,
 };
 
 impl Applying<'_> {
-    /// A priority of 0 holds the job as `hold` says.
-    pub(super) fn update_job(&mut self, id: JobId, change: &JobChange, hold: Hold) -> Result<(), Refusal> {
-        let now = self.now;
+    /// What a job would be after a change, or why it can't be. A priority of 0 holds it as `hold` says.
+    pub(super) fn changed_job(&self, id: JobId, change: &JobChange, hold: Hold) -> Result<Shared<Job>, Refusal> {
         let job = self.state.job(id).ok_or(Refusal::UnknownJob)?;
         if job.state != JobState::Pending && needs_pending(change) {
             return Err(Refusal::NotPending);
         }
         let mut changed = job.clone();
         changed.make_mut().take_change(change, hold);
-        if job.state == JobState::Pending {
+        // A job that was once taken is looked at again only for what concerns its place: its nodes may be away for now.
+        let again = needs_pending(change) || change.time_limit.is_some() || change.account.is_some();
+        if job.state == JobState::Pending && again {
             let limit = admit(self.state, &changed.owner, &changed.spec)?;
             if change.time_limit.is_some() || (change.partitions.is_some() && changed.spec.time_limit.is_none()) {
                 changed.make_mut().time_limit = limit;
             }
         }
+        Ok(changed)
+    }
+
+    pub(super) fn update_job(&mut self, id: JobId, change: &JobChange, hold: Hold) -> Result<(), Refusal> {
+        let now = self.now;
+        let changed = self.changed_job(id, change, hold)?;
         self.change(id, |job| {
-            *job = (*changed).clone();
+            job.clone_from(&changed);
             if job.state == JobState::Pending {
                 job.refresh_queueing(now);
             }
@@ -98,7 +105,9 @@ impl Job {
         }
         if let Some(priority) = change.priority {
             spec.priority = (priority > 0).then_some(priority);
-            self.hold = if priority == 0 { hold } else { Hold::None };
+            // A user's wish never weakens an operator's hold; one who may raise the priority may end it.
+            let held = if self.hold == Hold::Admin { Hold::Admin } else { hold };
+            self.hold = if priority == 0 { held } else { Hold::None };
         }
         if let (Some(max), Some(shape)) = (change.array_max_running, &mut self.array_shape) {
             shape.max_running = (max > 0).then_some(max);
