@@ -1,0 +1,156 @@
+//! Real scripts in real containers: how they end, what they print, what holds them.
+
+use std::{fs, time::Duration};
+
+use gpun_e2e::{Cluster, User, wait_for};
+
+const TOML: &str = "[cluster]\nname = \"jobs\"\nkill_wait_s = 2\n[[partition]]\nname = \"debug\"\n";
+const ALICE: User = User::Guest(7001);
+
+fn cluster() -> Cluster {
+    Cluster::up(&["--nodes", "2", "--cpus", "4", "--mem", "4000"], TOML)
+}
+
+#[test]
+fn ends_are_told_as_they_were() {
+    let cluster = cluster();
+    // script, state, exit code as scontrol prints it
+    let rows: [(&str, &str, &str); 7] = [
+        ("#!/bin/sh\ntrue\n", "COMPLETED", "0:0"),
+        ("#!/bin/sh\nexit 7\n", "FAILED", "7:0"),
+        ("#!/bin/sh\nkill -9 $$\n", "FAILED", "0:9"),
+        ("#!/bin/bash\nkill -TERM $$\n", "FAILED", "0:15"),
+        ("#!/bin/sh\n(sleep 300 &) ; exit 3\n", "FAILED", "3:0"),
+        ("#!/usr/bin/env python3\nimport sys; sys.exit(5)\n", "FAILED", "5:0"),
+        ("#!/no/such/interpreter\n", "FAILED", "127:0"),
+    ];
+    let jobs: Vec<u32> = rows.iter().map(|(script, ..)| cluster.sbatch_script(ALICE, &[], script.as_bytes())).collect();
+    for (job, (script, state, exit)) in jobs.iter().zip(rows) {
+        assert_eq!(cluster.wait_over(*job), state, "{script}");
+        assert_eq!(cluster.shown(*job, "ExitCode"), exit, "{script}");
+    }
+    cluster.wait_clean();
+}
+
+#[test]
+fn output_is_the_users_and_byte_exact() {
+    let cluster = cluster();
+    let script = b"#!/bin/sh\nhead -c 50000000 /dev/urandom > big.bin\ncat big.bin\nid -u; id -g; umask; pwd\n";
+    let job = cluster.sbatch_script(ALICE, &["-o", "big.out", "-D", &cluster.work().to_string_lossy()], script);
+    assert_eq!(cluster.wait_over(job), "COMPLETED");
+    let out = fs::read(cluster.work().join("big.out")).unwrap();
+    let raw = fs::read(cluster.work().join("big.bin")).unwrap();
+    assert_eq!(raw.len(), 50_000_000);
+    assert!(out.starts_with(&raw), "the output differs from what was written");
+    let tail = String::from_utf8_lossy(&out[raw.len()..]).into_owned();
+    assert_eq!(tail, format!("7001\n7001\n0022\n{}\n", cluster.work().display()));
+    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(cluster.work().join("big.out")).unwrap());
+    assert_eq!(owner, 7001);
+}
+
+#[test]
+fn the_job_knows_itself() {
+    let cluster = cluster();
+    let wrap = "env | sort > env.txt; cat /proc/self/cgroup > cgroup.txt; (touch /usr/x) 2>&1 | grep -o Read-only > ro.txt";
+    let job = cluster.sbatch(ALICE, &["-J", "who", "-n2", "-c2", "-t", "5", "--mem", "500", "--wrap", wrap]);
+    assert_eq!(cluster.wait_over(job), "COMPLETED", "{}", cluster.read(&format!("slurm-{job}.out")));
+    let env = cluster.read("env.txt");
+    for line in [
+        format!("SLURM_JOB_ID={job}"),
+        format!("SLURM_JOBID={job}"),
+        "SLURM_JOB_NAME=who".to_owned(),
+        "SLURM_JOB_PARTITION=debug".to_owned(),
+        "SLURM_NTASKS=2".to_owned(),
+        "SLURM_CPUS_PER_TASK=2".to_owned(),
+        "SLURM_JOB_CPUS_PER_NODE=4".to_owned(),
+        "SLURM_TASKS_PER_NODE=2".to_owned(),
+        "SLURM_MEM_PER_NODE=500".to_owned(),
+        "SLURM_JOB_NUM_NODES=1".to_owned(),
+        "SLURM_CLUSTER_NAME=jobs".to_owned(),
+        "SLURM_JOB_UID=7001".to_owned(),
+        "SLURM_PROCID=0".to_owned(),
+        format!("SLURM_SUBMIT_DIR={}", cluster.work().display()),
+    ] {
+        assert!(env.lines().any(|have| have == line), "{line} is missing:\n{env}");
+    }
+    assert!(cluster.read("cgroup.txt").contains(&format!("job_{job}")), "{}", cluster.read("cgroup.txt"));
+    assert_eq!(cluster.read("ro.txt").trim(), "Read-only");
+}
+
+#[test]
+fn carriage_returns_are_refused_as_slurm_does() {
+    let cluster = cluster();
+    let ran = cluster.run_with(ALICE, "sbatch", &[], Some(b"#!/bin/sh\r\necho hi\r\n"));
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.err.contains("sbatch: error: Batch script contains DOS line breaks (\\r\\n)"), "{}", ran.err);
+    assert!(ran.err.contains("sbatch: error: instead of expected UNIX line breaks (\\n)."), "{}", ran.err);
+}
+
+#[test]
+fn limits_hold() {
+    let cluster = cluster();
+    let bomb = cluster.sbatch_script(ALICE, &["-t", "1", "-J", "bomb"], b"#!/bin/bash\nf() { f | f & }; f; sleep 3; exit 0\n");
+    let hungry = "python3 -c 'x = bytearray(300 << 20); print(len(x))'";
+    let oom = cluster.sbatch(ALICE, &["--mem", "100", "--wrap", hungry]);
+    assert_eq!(cluster.wait_over(oom), "OUT_OF_MEMORY");
+    wait_for("the fork bomb ends", Duration::from_secs(100), || (cluster.state(bomb) != "RUNNING").then_some(()));
+    cluster.wait_clean();
+}
+
+#[test]
+fn time_is_enforced_with_term_then_kill() {
+    let cluster = cluster();
+    let script = "#!/bin/bash\ntrap 'echo got TERM' TERM\nwhile true; do sleep 0.2; done\n";
+    let job = cluster.sbatch_script(ALICE, &["-t", "0:02", "-o", "limit.out"], script.as_bytes());
+    assert_eq!(cluster.wait_over(job), "TIMEOUT");
+    let out = cluster.read("limit.out");
+    assert!(out.contains("got TERM"), "{out}");
+    assert!(out.contains(&format!("*** JOB {job} ON ")) && out.contains("DUE TO TIME LIMIT ***"), "{out}");
+    cluster.wait_clean();
+}
+
+#[test]
+fn cancel_hold_release_and_arrays() {
+    let cluster = cluster();
+    let long = cluster.sbatch(ALICE, &["-t", "10", "--wrap", "sleep 600"]);
+    cluster.wait_state(long, "RUNNING");
+    let stranger = cluster.run(User::Guest(7002), "scancel", &[&long.to_string()]);
+    assert!(stranger.err.contains("Access/permission denied"), "{stranger:?}");
+    assert_eq!(cluster.run(ALICE, "scancel", &[&long.to_string()]).code, 0);
+    cluster.wait_state(long, "CANCELLED");
+
+    let held = cluster.sbatch(ALICE, &["-H", "-o", "held.out", "--wrap", "echo free"]);
+    assert_eq!(cluster.field(held, "%T %r").unwrap(), "PENDING JobHeldUser");
+    assert_eq!(cluster.run(ALICE, "scontrol", &["release", &held.to_string()]).code, 0);
+    assert_eq!(cluster.wait_over(held), "COMPLETED");
+    assert_eq!(cluster.read("held.out"), "free\n");
+
+    let array = cluster.sbatch(ALICE, &["-a", "1-6%2", "-o", "a_%A_%a.out", "--wrap", "echo $SLURM_ARRAY_TASK_ID"]);
+    wait_for("all tasks end", Duration::from_secs(60), || {
+        let ran = cluster.run(User::Root, "squeue", &["-h", "-r", "-t", "all", "-j", &array.to_string(), "-o", "%T"]);
+        (ran.out.lines().count() == 6 && ran.out.lines().all(|line| line == "COMPLETED")).then_some(())
+    });
+    for task in 1..=6 {
+        assert_eq!(cluster.read(&format!("a_{array}_{task}.out")), format!("{task}\n"));
+    }
+    cluster.wait_clean();
+}
+
+#[test]
+fn an_image_that_is_not_there_fails_with_the_reason_and_frees_its_cpus() {
+    let cluster = cluster();
+    let job = cluster.sbatch(ALICE, &["--container-image=/no/such/image.tar", "--wrap", "true"]);
+    assert_eq!(cluster.wait_over(job), "FAILED");
+    assert_eq!(cluster.shown(job, "Reason"), "JobLaunchFailure");
+    let next = cluster.sbatch(ALICE, &["-n4", "--wrap", "true"]);
+    assert_eq!(cluster.wait_over(next), "COMPLETED");
+    cluster.wait_clean();
+}
+
+#[test]
+fn a_batch_script_runs_once_whatever_the_nodes_and_tasks() {
+    let cluster = cluster();
+    let job = cluster.sbatch(ALICE, &["-N2", "--ntasks-per-node=2", "--wrap", "echo x >> once.txt"]);
+    assert_eq!(cluster.wait_over(job), "COMPLETED");
+    assert_eq!(cluster.read("once.txt"), "x\n");
+}
