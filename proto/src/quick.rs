@@ -4,7 +4,8 @@
 //! no waiting for the peer's settings. The first write holds the connection's preface, our settings and the whole request.
 //! Windows are opened as wide as they go, so that a listing of any length needs no further write.
 //!
-//! It speaks HTTP/2 and gRPC as tonic's server does, and nothing more: one call at a time, no compression, no push.
+//! It speaks HTTP/2 and gRPC as tonic's server does, and nothing more: no compression, no push; one call at a time, but for
+//! [`Quick::acts`].
 
 use std::{
     io::{self, Read, Write},
@@ -67,6 +68,8 @@ const FRAME_MAX: usize = 16_384;
 const WINDOW_MAX: u32 = (1 << 31) - 1;
 /// The largest frame that we take, as announced.
 const OUR_FRAME_MAX: u32 = 1 << 20;
+/// Calls of [`Quick::acts`] under way at a time: fewer than the streams that servers allow.
+const IN_FLIGHT: usize = 100;
 /// What a gRPC message has before it: not compressed, and its length.
 const MESSAGE_HEAD: usize = 5;
 
@@ -170,20 +173,62 @@ impl Quick {
         request: &Q,
         mut each: impl FnMut(R),
     ) -> Result<(), CallError> {
+        let mut open = vec![self.open(method)];
+        self.send_body(&body_of(request)?, &mut open)?;
+        self.flush()?;
+        loop {
+            let Some(answer) = open.first_mut() else { return Ok(()) };
+            take_messages(&mut answer.bytes, &mut each)?;
+            if answer.done {
+                return answer.finish();
+            }
+            self.take_frame(&mut open)?;
+        }
+    }
+
+    /// Asks for many changes, up to a hundred at a time, so that they share the controller's writes to the disk. `each` gets
+    /// the place of the request and its answer, in the order of the answers.
+    ///
+    /// # Errors
+    /// The connection failed; requests without an answer may have been done.
+    pub fn acts(
+        &mut self,
+        requests: &[pb::ActRequest],
+        mut each: impl FnMut(usize, Result<pb::ActReply, CallError>),
+    ) -> Result<(), CallError> {
+        let mut waiting = requests.iter().enumerate();
+        let (mut open, mut places): (Vec<Answer>, Vec<usize>) = (Vec::new(), Vec::new());
+        loop {
+            // Refilled by halves: one write for many requests.
+            let refill = if open.len() <= IN_FLIGHT / 2 { IN_FLIGHT - open.len() } else { 0 };
+            for (place, request) in waiting.by_ref().take(refill) {
+                open.push(self.open("/gpunion.v1.Controller/Act"));
+                places.push(place);
+                self.send_body(&body_of(request)?, &mut open)?;
+            }
+            if open.is_empty() {
+                return Ok(());
+            }
+            self.flush()?;
+            self.take_frame(&mut open)?;
+            // Others may have come in with it: they are handed on before the next wait.
+            while let Some(at) = open.iter().position(|answer| answer.done) {
+                let mut answer = open.swap_remove(at);
+                let place = places.swap_remove(at);
+                let mut reply = None;
+                take_messages(&mut answer.bytes, &mut |message: pb::ActReply| reply = Some(message))?;
+                let nothing = || CallError::Protocol("there is no message in it".to_owned());
+                each(place, answer.finish().and_then(|()| reply.ok_or_else(nothing)));
+            }
+        }
+    }
+
+    /// Begins a call.
+    fn open(&mut self, method: &str) -> Answer {
         let stream = self.next_stream;
         self.next_stream += 2;
-        let mut answer = Answer { stream, stream_window: self.stream_window_start, ..Answer::default() };
         self.send_head(stream, method);
-        let mut body = Vec::with_capacity(request.encoded_len() + MESSAGE_HEAD);
-        body.push(0);
-        body.extend_from_slice(&(request.encoded_len() as u32).to_be_bytes());
-        request.encode(&mut body).map_err(|error| CallError::Protocol(error.to_string()))?;
-        self.send_body(&body, &mut answer)?;
-        while !answer.done {
-            self.take_frame(&mut answer)?;
-            take_messages(&mut answer.bytes, &mut each)?;
-        }
-        answer.finish()
+        Answer { stream, stream_window: self.stream_window_start, ..Answer::default() }
     }
 
     fn send_head(&mut self, stream: u32, method: &str) {
@@ -205,10 +250,15 @@ impl Quick {
         frame(&mut self.out, kind::HEADERS, flag::END_HEADERS, stream, &block);
     }
 
-    /// Sends the body as the peer's windows allow; what it says meanwhile is taken in.
-    fn send_body(&mut self, body: &[u8], answer: &mut Answer) -> Result<(), CallError> {
+    /// Puts the body of the last opened call into the frames to send, as the peer's windows allow; what it says meanwhile is
+    /// taken in.
+    fn send_body(&mut self, body: &[u8], open: &mut [Answer]) -> Result<(), CallError> {
         let mut rest = body;
         loop {
+            let Some(answer) = open.last_mut() else { return Ok(()) };
+            if answer.done {
+                return Ok(());
+            }
             let room = self.window.min(answer.stream_window).clamp(0, FRAME_MAX as i64) as usize;
             let (now, later) = rest.split_at(room.min(rest.len()));
             let last = later.is_empty();
@@ -220,29 +270,29 @@ impl Quick {
                 rest = later;
             }
             if last {
-                return self.flush();
+                return Ok(());
             }
             if self.window.min(answer.stream_window) <= 0 {
                 self.flush()?;
-                self.take_frame(answer)?;
-                if answer.done {
-                    return Ok(());
-                }
+                self.take_frame(open)?;
             }
         }
     }
 
     fn flush(&mut self) -> Result<(), CallError> {
-        self.stream.write_all(&self.out)?;
-        self.out.clear();
+        if !self.out.is_empty() {
+            self.stream.write_all(&self.out)?;
+            self.out.clear();
+        }
         Ok(())
     }
 
-    fn take_frame(&mut self, answer: &mut Answer) -> Result<(), CallError> {
+    /// Takes in one frame, for whichever of the calls it is.
+    fn take_frame(&mut self, open: &mut [Answer]) -> Result<(), CallError> {
         let frame = self.read_frame()?;
         let payload = self.have.get(frame.payload.clone()).unwrap_or_default();
         match frame.kind {
-            kind::SETTINGS if frame.flags & flag::ACK == 0 => self.take_settings(frame.payload, answer),
+            kind::SETTINGS if frame.flags & flag::ACK == 0 => self.take_settings(frame.payload, open),
             kind::PING if frame.flags & flag::ACK == 0 => {
                 let payload = payload.to_vec();
                 self::frame(&mut self.out, kind::PING, flag::ACK, 0, &payload);
@@ -252,25 +302,28 @@ impl Quick {
                 let more = i64::from(be_u32(payload) & WINDOW_MAX);
                 if frame.stream == 0 {
                     self.window += more;
-                } else if frame.stream == answer.stream {
-                    answer.stream_window += more;
                 }
+                open.iter_mut()
+                    .filter(|answer| answer.stream == frame.stream)
+                    .for_each(|answer| answer.stream_window += more);
                 Ok(())
             }
             kind::GOAWAY => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the controller is stopping").into()),
-            _ if frame.stream == answer.stream => answer.take(frame.kind, frame.flags, payload),
-            _ => Ok(()),
+            _ => match open.iter_mut().find(|answer| answer.stream == frame.stream) {
+                Some(answer) => answer.take(frame.kind, frame.flags, payload),
+                None => Ok(()),
+            },
         }
     }
 
     /// The acknowledgement goes out with the next frame that we have to send: a call that is wholly sent does not wake the
     /// peer for it.
-    fn take_settings(&mut self, payload: std::ops::Range<usize>, answer: &mut Answer) -> Result<(), CallError> {
+    fn take_settings(&mut self, payload: std::ops::Range<usize>, open: &mut [Answer]) -> Result<(), CallError> {
         let payload = self.have.get(payload).unwrap_or_default();
         for setting in payload.chunks_exact(6) {
             if setting[..2] == [0, 4] {
                 let size = i64::from(be_u32(&setting[2..]));
-                answer.stream_window += size - self.stream_window_start;
+                open.iter_mut().for_each(|answer| answer.stream_window += size - self.stream_window_start);
                 self.stream_window_start = size;
             }
         }
@@ -367,14 +420,23 @@ impl Answer {
         Ok(())
     }
 
-    fn finish(self) -> Result<(), CallError> {
+    fn finish(&mut self) -> Result<(), CallError> {
         match self.status {
             Some(0) if self.bytes.is_empty() => Ok(()),
             Some(0) => Err(CallError::Protocol("a message is cut".to_owned())),
-            Some(code) => Err(CallError::Status { code, message: self.message }),
+            Some(code) => Err(CallError::Status { code, message: std::mem::take(&mut self.message) }),
             None => Err(CallError::Protocol(format!("no gRPC status (HTTP status {})", self.http_status))),
         }
     }
+}
+
+/// A message as it travels.
+fn body_of(request: &impl Message) -> Result<Vec<u8>, CallError> {
+    let mut body = Vec::with_capacity(request.encoded_len() + MESSAGE_HEAD);
+    body.push(0);
+    body.extend_from_slice(&(request.encoded_len() as u32).to_be_bytes());
+    request.encode(&mut body).map_err(|error| CallError::Protocol(error.to_string()))?;
+    Ok(body)
 }
 
 /// Hands on every whole message and leaves the rest.

@@ -165,6 +165,29 @@ fn refusals_come_with_their_words() {
 }
 
 #[test]
+fn many_changes_are_each_answered_once() {
+    let server = Server::start();
+    let mut quick = Quick::connect(&server.socket()).unwrap();
+    for (count, size) in [(0, 10), (1, 10), (99, 10), (1000, 10), (300, 3000)] {
+        let body = |nth: usize| if nth % 50 == 7 { b"down".to_vec() } else { format!("{nth:>size$}").into_bytes() };
+        let requests: Vec<_> = (0..count).map(|nth| pb::ActRequest { act: body(nth) }).collect();
+        let mut got = vec![0; count];
+        quick
+            .acts(&requests, |nth, answer| {
+                got[nth] += 1;
+                match answer {
+                    Ok(reply) => assert_eq!(reply.outcome, requests[nth].act),
+                    Err(error) => assert!(nth % 50 == 7 && error.is_unreachable(), "{error}"),
+                }
+            })
+            .unwrap();
+        assert!(got.iter().all(|times| *times == 1), "{count} of {size}: {got:?}");
+    }
+    // The connection goes on as before.
+    assert_eq!(quick.act(&pb::ActRequest { act: b"x".to_vec() }).unwrap().outcome, b"x");
+}
+
+#[test]
 fn a_silent_or_missing_peer_is_an_error() {
     let server = Server::start();
     let mut quick = Quick::connect(&server.socket()).unwrap();

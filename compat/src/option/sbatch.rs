@@ -143,7 +143,7 @@ pub static ROWS: &[Row<Submission>] = &[
     refused("stepmgr", None, Nothing, &[], "manage steps on the first node", "steps are always managed on the nodes; leave it out"),
     refused("switches", None, Value("n[@time]"), &["SBATCH_REQ_SWITCH"], "most switches between the nodes", NEVER),
     row("tasks-per-node", None, Value("n"), &[], Done, set::ntasks_per_node, "the same as --ntasks-per-node"),
-    refused("test-only", None, Nothing, &[], "say when the job would start, and submit nothing", "it comes in a later release; submit with --hold and see squeue --start"),
+    row("test-only", None, Nothing, &[], Done, set::test_only, "say whether the job would be accepted, and submit nothing"),
     refused("thread-spec", None, Value("n"), &["SBATCH_THREAD_SPEC"], "threads kept for the system", NEVER),
     refused("threads-per-core", None, Value("n"), &["SBATCH_THREADS_PER_CORE"], "least threads of a core", LAYOUT),
     row("time", Some('t'), Value("limit"), &["SBATCH_TIMELIMIT"], Done, set::time, "limit of the run time: minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S"),

@@ -98,6 +98,12 @@ pub struct Submission {
     pub clusters: Option<String>,
     /// Variables for the job.
     pub export: Export,
+    /// The text behind `--export`, as the job sees it in `SLURM_EXPORT_ENV`; `None` where nothing or only `ALL` was said.
+    pub export_text: Option<String>,
+    /// The text behind `--gpus-per-node`, as the job sees it in `SLURM_GPUS_PER_NODE`.
+    pub gpus_per_node_text: Option<String>,
+    /// Only say whether the job would be accepted.
+    pub test_only: bool,
     /// Lines of other batch systems stay comments.
     pub ignore_pbs: bool,
     /// Show help, usage or the version and do nothing else.
@@ -326,12 +332,18 @@ pub(super) mod set {
     }
     pub fn export(o: &mut Submission, g: &Given<'_>) -> Set {
         o.export = Export::parse(g.value);
+        o.export_text = text(g).filter(|t| !t.eq_ignore_ascii_case("ALL"));
+        Ok(())
+    }
+    pub fn test_only(o: &mut Submission, _: &Given<'_>) -> Set {
+        o.test_only = true;
         Ok(())
     }
     pub fn gres(o: &mut Submission, g: &Given<'_>) -> Set {
         set_gres(o, gres::parse(g.value))
     }
     pub fn gpus_per_node(o: &mut Submission, g: &Given<'_>) -> Set {
+        o.gpus_per_node_text = text(g);
         set_gres(o, gres::parse_of("gpu", g.value))
     }
     fn set_gres(o: &mut Submission, parsed: Result<Vec<gres::Gres>, gres::GresError>) -> Set {
