@@ -142,6 +142,16 @@ pub struct WhyView {
 /// One thing that keeps a job from starting.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Cause {
+    /// Jobs that hold what it needs, and when the last of those that must end reaches its limit.
+    #[n(0)]
+    WaitsFor {
+        /// The jobs, first to end first.
+        #[n(0)]
+        jobs: Vec<crate::JobId>,
+        /// When enough is free at the latest.
+        #[n(1)]
+        until: Option<TimeMs>,
+    },
     /// Another job goes first.
     #[n(1)]
     Behind {

@@ -14,7 +14,7 @@ use gpun_core::{
     partition::Partition,
     view::{Cause, ClusterView, JobView, NodeView, PartitionView, WhyView},
 };
-use gpun_sched::{Plan, Shortage, Why};
+use gpun_sched::{Plan, Shortage, Verdict, Why};
 
 /// What a node's stream last said.
 #[derive(Debug, Clone, Copy, Default)]
@@ -165,14 +165,15 @@ pub fn why(state: &State, plan: &Plan, wanted: &JobRef) -> Vec<WhyView> {
 fn why_job(state: &State, plan: &Plan, job: &Shared<Job>) -> WhyView {
     let view = job_view(state, plan, job);
     match gpun_sched::why(state, plan, job.id) {
-        Some(why) => WhyView { ahead: why.ahead.try_into().unwrap_or(u32::MAX), causes: causes(job, &why), job: view },
+        Some(why) => WhyView { ahead: why.ahead.try_into().unwrap_or(u32::MAX), causes: causes(state, job, &why), job: view },
         None => WhyView { job: view, causes: Vec::new(), ahead: 0 },
     }
 }
 
 /// What stands before a job, most important first.
-fn causes(job: &Job, why: &Why) -> Vec<Cause> {
+fn causes(state: &State, job: &Job, why: &Why) -> Vec<Cause> {
     let mut causes = Vec::new();
+    causes.extend(waits_for(state, &why.verdict));
     match why.verdict.reason {
         Reason::HeldUser | Reason::RequeuedHeld => causes.push(Cause::Held { by_operator: false }),
         Reason::HeldAdmin => causes.push(Cause::Held { by_operator: true }),
@@ -194,6 +195,18 @@ fn causes(job: &Job, why: &Why) -> Vec<Cause> {
         }));
     }
     causes
+}
+
+/// The jobs on its planned nodes that must end before it can start there.
+fn waits_for(state: &State, verdict: &Verdict) -> Option<Cause> {
+    let until = verdict.start_estimate?;
+    let nodes = verdict.planned_nodes.iter().filter_map(|node| state.node(*node));
+    let jobs = nodes.flat_map(|node| &node.taken.jobs).filter_map(|id| state.job(*id));
+    let mut ending: Vec<_> = jobs.filter_map(|job| Some((job.limit_end()?, job.id))).filter(|(end, _)| *end <= until).collect();
+    ending.sort_unstable();
+    ending.dedup();
+    let jobs: Vec<_> = ending.into_iter().map(|(_, id)| id).collect();
+    (!jobs.is_empty()).then_some(Cause::WaitsFor { jobs, until: Some(until) })
 }
 
 fn limit(causes: &mut Vec<Cause>, why: &Why, what: &str) {
