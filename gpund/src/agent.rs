@@ -59,6 +59,8 @@ pub enum Stage {
     Ready,
     /// Its supervisor was started.
     Creating,
+    /// Its supervisor was started before this process was, and how far it is has still to be told.
+    Found,
     /// Its script runs.
     Running {
         /// Since when, by the boot clock.
@@ -184,7 +186,7 @@ impl Held {
     }
 
     fn is_live(&self) -> bool {
-        matches!(self.stage, Stage::Creating | Stage::Running { .. })
+        matches!(self.stage, Stage::Creating | Stage::Found | Stage::Running { .. })
     }
 }
 
@@ -343,6 +345,7 @@ fn one(step: &mut Step, key: Key, held: &Held, want: Want<'_>, wish: &Wish, now_
             (_, Some(cause)) => kill(step, key, held, cause, now_ms),
             _ => {}
         },
+        Stage::Found => {}
         Stage::Running { since_ms } => match want {
             Want::Nothing => kill(step, key, held, Cause::Unwanted, now_ms),
             Want::This(job) => {

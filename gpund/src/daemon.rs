@@ -176,7 +176,7 @@ impl Daemon {
 
     fn hear_job(&mut self, key: Key, news: watch::News) {
         match news {
-            watch::News::Phase(Phase::Creating) => {}
+            watch::News::Phase(Phase::Creating) => self.ledger.creating(key),
             watch::News::Phase(Phase::Running(running)) => {
                 let since_ms = self.since_ms(&running);
                 self.ledger.running(key, &running, since_ms);

@@ -174,7 +174,7 @@ impl Ledger {
             return Ok(None);
         }
         let Record { wish, warning, notices, done } = record.unwrap_or_default();
-        self.view.held.insert(key, Held { stage: Stage::Creating, wish, warning, done });
+        self.view.held.insert(key, Held { stage: Stage::Found, wish, warning, done });
         self.view.mark_past(key);
         self.entries.insert(key, Entry { notices, closed: exit.is_some(), ..Entry::default() });
         let state = if exit.is_some() { Found::Ended } else { Found::Started };
@@ -288,10 +288,19 @@ impl Ledger {
         self.entries.get_mut(&key)?.launch.take()
     }
 
+    /// Its container is being made.
+    pub fn creating(&mut self, key: Key) {
+        if let Some(held) = self.view.held.get_mut(&key)
+            && held.stage == Stage::Found
+        {
+            held.stage = Stage::Creating;
+        }
+    }
+
     /// The script runs. `since_ms` is by the boot clock.
     pub fn running(&mut self, key: Key, running: &Running, since_ms: u64) {
         let (Some(held), Some(entry)) = (self.view.held.get_mut(&key), self.entries.get_mut(&key)) else { return };
-        if held.stage == Stage::Creating {
+        if matches!(held.stage, Stage::Creating | Stage::Found) {
             held.stage = Stage::Running { since_ms };
             entry.started = Some(TimeMs(running.started_ms));
         }

@@ -52,6 +52,7 @@ fn check_one(what: &str, desired: Option<Vec<DesiredJob>>, held: Held, acts: &[A
 fn what_is_wanted_is_started_and_what_is_not_is_killed_and_forgotten() {
     let kill = |cause| Act::Kill { key: KEY, cause };
     let (ready, creating, running) = (at(Stage::Ready), at(Stage::Creating), at(RUNNING));
+    let found = at(Stage::Found);
     let (ended, settled) = (at(Stage::Ended { settled: false }), at(Stage::Ended { settled: true }));
     type Row<'a> = (&'a str, Option<Vec<DesiredJob>>, &'a Held, &'a [Act]);
     let rows: &[Row<'_>] = &[
@@ -63,6 +64,8 @@ fn what_is_wanted_is_started_and_what_is_not_is_killed_and_forgotten() {
         ("creating, wanted", Some(vec![job(KEY)]), &creating, &[]),
         ("creating, not wanted", Some(vec![]), &creating, &[kill(Cause::Unwanted)]),
         ("creating, to end", Some(vec![requeue(job(KEY))]), &creating, &[kill(Cause::Requeued)]),
+        ("found, wanted", Some(vec![cancel(job(KEY))]), &found, &[]),
+        ("found, not wanted", Some(vec![]), &found, &[]),
         ("running, no word", None, &running, &[]),
         ("running, wanted", Some(vec![job(KEY)]), &running, &[]),
         ("running, not wanted", Some(vec![]), &running, &[kill(Cause::Unwanted)]),
@@ -300,6 +303,14 @@ impl Model {
                 self.desired = None;
                 self.view.held.retain(|_, held| held.stage != Stage::Ready);
                 self.view.missing.clear();
+                let live = self.view.held.iter_mut().filter(|(_, held)| held.is_live());
+                let found: Vec<(Key, Stage)> =
+                    live.map(|(key, held)| (*key, std::mem::replace(&mut held.stage, Stage::Found))).collect();
+                self.settle();
+                // Then the supervisors say how far they are.
+                for (key, stage) in found {
+                    self.view.held.get_mut(&key).unwrap().stage = stage;
+                }
             }
         }
         self.settle();

@@ -74,6 +74,7 @@ fn what_was_asked_and_done_survives_a_restart() {
     let (mut again, found) = open(dir.path());
     assert_eq!(found, [(key(1), Found::Started)]);
     let held = &again.view.held[&key(1)];
+    assert_eq!(held.stage, Stage::Found);
     assert_eq!(held.wish, Wish { limit_s: Some(60), end: None, kill_wait_s: 5 });
     assert_eq!(held.warning, Some(Warning { signal: 10, before_s: 60, batch_only: true }));
     let done =
