@@ -15,3 +15,4 @@ pub mod pattern;
 pub mod signal;
 pub mod time;
 pub mod tres;
+pub mod update;
