@@ -35,6 +35,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "gpun-sim",
         ],
     ),
+    // Tests drive real programs; the types and the client are what they may share with them.
+    ("gpun-e2e", &["gpun-core", "gpun-compat", "gpun-proto"]),
     ("xtask", &[]),
 ];
 
@@ -66,6 +68,7 @@ const NOT_STORE: &[&str] = &[
     "gpun-init",
     "gpun-cli",
     "gpun-sim",
+    "gpun-e2e",
     "xtask",
 ];
 const BELOW_WIRE: &[&str] = &["gpun-core", "gpun-sched", "gpun-compat", "gpun-raft-store", "gpun-init", "xtask"];
@@ -81,6 +84,7 @@ const ALL: &[&str] = &[
     "gpun-cli",
     "gpun-sim",
     "gpun-bench",
+    "gpun-e2e",
     "xtask",
 ];
 

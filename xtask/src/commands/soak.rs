@@ -1,8 +1,7 @@
 //! `cargo xtask soak`: the long proofs, in release.
 //!
-//! A long proof is a test whose name contains `soak`, in a file `tests/soak_*.rs`. It reads GPUN_SOAK_ROUNDS for its
-//! number of rounds and runs a few without it, so that `cargo xtask test` proves it works; it prints each figure as a
-//! line `soak: NAME = VALUE`.
+//! A long proof is a test whose name contains `soak`. It reads GPUN_SOAK_ROUNDS for its number of rounds and runs a few
+//! without it, so that `cargo xtask test` proves that it works; it prints each figure as a line `soak: NAME = VALUE`.
 
 use std::time::Duration;
 
@@ -58,7 +57,6 @@ fn soak(context: &Context, options: &Options, tally: &mut Tally) -> Result<()> {
     // One at a time: each has the machine to itself, so that its figures mean something.
     command.args(["--", "--nocapture", "--test-threads=1"]).arg(&options.filter);
     command.env("GPUN_SOAK", "1").env("GPUN_SOAK_ROUNDS", options.rounds.to_string());
-    command.env("GPUN_BIN_DIR", context.binaries("release"));
     let limits = Limits::of(Duration::from_secs(options.limit_hours * 3600));
     runner::run(&mut command, &context.target, limits, tally)
 }

@@ -57,6 +57,5 @@ fn clippy(context: &Context) -> Result<()> {
 fn tests(context: &Context, selection: &[&str], tally: &mut Tally) -> Result<()> {
     let mut command = context.cargo();
     command.args(["test", "--no-fail-fast"]).args(selection).args(context.locked());
-    command.env("GPUN_BIN_DIR", context.binaries("debug"));
     runner::run(&mut command, &context.target, Limits::of(LIMIT), tally)
 }

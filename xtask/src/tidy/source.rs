@@ -120,7 +120,7 @@ const BANS: &[Ban] = &[
         patterns: &[Pattern::Code("#[ignore")],
         in_tests: true,
         reason: "a test that does not run proves nothing",
-        instead: "tests/soak_*.rs with GPUN_SOAK_ROUNDS: few rounds in `cargo xtask test`, many in `cargo xtask soak`",
+        instead: "a test with `soak` in its name and GPUN_SOAK_ROUNDS: few rounds in `cargo xtask test`, many in `cargo xtask soak`",
     },
 ];
 
