@@ -179,7 +179,7 @@ impl Tally {
         }
         if self.ignored > 0 {
             bail!(
-                "{} tests were ignored: a test runs or does not exist; long ones follow GPUN_SOAK_ROUNDS",
+                "{} tests were ignored: a test runs or does not exist; long ones have `soak` in their name",
                 self.ignored
             );
         }

@@ -1,7 +1,8 @@
 //! `cargo xtask soak`: the long proofs, in release.
 //!
-//! A long proof is a test whose name contains `soak`. It reads GPUN_SOAK_ROUNDS for its number of rounds and runs a few
-//! without it, so that `cargo xtask test` proves that it works; it prints each figure as a line `soak: NAME = VALUE`.
+//! A long proof is a test whose name contains `soak`. It runs a few rounds, so that `cargo xtask test` proves that it
+//! works; with GPUN_SOAK it runs its own many, or GPUN_SOAK_ROUNDS of them. It prints each figure as a line
+//! `soak: NAME = VALUE`.
 
 use std::time::Duration;
 
@@ -19,9 +20,9 @@ pub struct Options {
     /// Only the tests whose name contains this
     #[arg(default_value = "soak")]
     filter: String,
-    /// Rounds of each proof (GPUN_SOAK_ROUNDS)
-    #[arg(long, default_value_t = 50)]
-    rounds: u32,
+    /// Rounds of each proof, instead of its own number
+    #[arg(long)]
+    rounds: Option<u32>,
     /// Hours after which the run is ended and fails
     #[arg(long, default_value_t = 12)]
     limit_hours: u64,
@@ -56,7 +57,10 @@ fn soak(context: &Context, options: &Options, tally: &mut Tally) -> Result<()> {
     command.args(context.locked());
     // One at a time: each has the machine to itself, so that its figures mean something.
     command.args(["--", "--nocapture", "--test-threads=1"]).arg(&options.filter);
-    command.env("GPUN_SOAK", "1").env("GPUN_SOAK_ROUNDS", options.rounds.to_string());
+    command.env("GPUN_SOAK", "1");
+    if let Some(rounds) = options.rounds {
+        command.env("GPUN_SOAK_ROUNDS", rounds.to_string());
+    }
     let limits = Limits::of(Duration::from_secs(options.limit_hours * 3600));
     runner::run(&mut command, &context.target, limits, tally)
 }
