@@ -106,7 +106,12 @@ impl Cluster {
         use std::os::unix::process::CommandExt;
         let mut command = Command::new(program("gpun"));
         command.arg0(name).current_dir(&self.work).env_clear();
-        command.env("PATH", "/usr/bin:/bin").env("GPUN_DIR", &self.dir).env("HOME", "/").env("LANG", "C.UTF-8").env("TZ", "UTC");
+        command
+            .env("PATH", "/usr/bin:/bin")
+            .env("GPUN_DIR", &self.dir)
+            .env("HOME", "/")
+            .env("LANG", "C.UTF-8")
+            .env("TZ", "UTC");
         if let User::Guest(uid) = user {
             command.uid(uid).gid(uid);
         }
@@ -160,9 +165,11 @@ impl Cluster {
 
     /// Waits until the job is over, whatever its end; gives its state.
     pub fn wait_over(&self, job: u32) -> String {
-        let state = || Some(self.state(job)).filter(|state| {
-            !matches!(state.as_str(), "PENDING" | "RUNNING" | "COMPLETING" | "SUSPENDED" | "CONFIGURING")
-        });
+        let state = || {
+            Some(self.state(job)).filter(|state| {
+                !matches!(state.as_str(), "PENDING" | "RUNNING" | "COMPLETING" | "SUSPENDED" | "CONFIGURING")
+            })
+        };
         wait_for(&format!("job {job} ends\n{}", self.logs()), Duration::from_secs(120), state)
     }
 

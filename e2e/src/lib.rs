@@ -27,7 +27,11 @@ pub fn program(name: &str) -> PathBuf {
         dir.pop();
     }
     let path = dir.join(name);
-    assert!(path.exists(), "{} is not built: run `cargo xtask test`, or `cargo build --workspace` first", path.display());
+    assert!(
+        path.exists(),
+        "{} is not built: run `cargo xtask test`, or `cargo build --workspace` first",
+        path.display()
+    );
     path
 }
 

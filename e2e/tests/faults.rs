@@ -3,7 +3,10 @@
 use std::{fs, time::Duration};
 
 use gpun_e2e::{Cluster, User, rounds, wait_for};
-use nix::{sys::signal::{Signal, kill}, unistd::Pid};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 
 const TOML: &str = "[cluster]\nname = \"faults\"\nkill_wait_s = 2\n";
 const ALICE: User = User::Guest(7001);
@@ -133,7 +136,9 @@ fn a_lost_node_gives_its_jobs_to_another() {
     });
     // The old run is not wanted any more: when its node comes back, it ends without a word.
     kill(Pid::from_raw(daemon), Signal::SIGCONT).unwrap();
-    wait_for("one run is left", Duration::from_secs(30), || (cluster.leftovers().cgroups.len() <= per_job()).then_some(()));
+    wait_for("one run is left", Duration::from_secs(30), || {
+        (cluster.leftovers().cgroups.len() <= per_job()).then_some(())
+    });
     fs::write(cluster.work().join("e.go"), "").unwrap();
     assert_eq!(cluster.wait_over(job), "FAILED");
     assert_eq!(cluster.shown(job, "ExitCode"), "5:0");

@@ -51,7 +51,8 @@ fn output_is_the_users_and_byte_exact() {
 #[test]
 fn the_job_knows_itself() {
     let cluster = cluster();
-    let wrap = "env | sort > env.txt; cat /proc/self/cgroup > cgroup.txt; (touch /usr/x) 2>&1 | grep -o Read-only > ro.txt";
+    let wrap =
+        "env | sort > env.txt; cat /proc/self/cgroup > cgroup.txt; (touch /usr/x) 2>&1 | grep -o Read-only > ro.txt";
     let job = cluster.sbatch(ALICE, &["-J", "who", "-n2", "-c2", "-t", "5", "--mem", "500", "--wrap", wrap]);
     assert_eq!(cluster.wait_over(job), "COMPLETED", "{}", cluster.read(&format!("slurm-{job}.out")));
     let env = cluster.read("env.txt");
@@ -89,7 +90,8 @@ fn carriage_returns_are_refused_as_slurm_does() {
 #[test]
 fn limits_hold() {
     let cluster = cluster();
-    let bomb = cluster.sbatch_script(ALICE, &["-t", "1", "-J", "bomb"], b"#!/bin/bash\nf() { f | f & }; f; sleep 3; exit 0\n");
+    let bomb =
+        cluster.sbatch_script(ALICE, &["-t", "1", "-J", "bomb"], b"#!/bin/bash\nf() { f | f & }; f; sleep 3; exit 0\n");
     let hungry = "python3 -c 'x = bytearray(300 << 20); print(len(x))'";
     let oom = cluster.sbatch(ALICE, &["--mem", "100", "--wrap", hungry]);
     assert_eq!(cluster.wait_over(oom), "OUT_OF_MEMORY");

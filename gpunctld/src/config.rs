@@ -9,6 +9,7 @@ use gpun_core::{
     settings::Settings,
 };
 use serde::Deserialize;
+use toml::Spanned;
 
 /// The file's name below the cluster's folder.
 pub const FILE: &str = "gpunion.toml";
@@ -35,15 +36,15 @@ struct Cluster {
     max_array_size: Option<u32>,
     min_job_age_s: Option<u64>,
     kill_wait_s: Option<u64>,
-    node_down_s: Option<u64>,
-    def_mem_per_cpu: Option<String>,
-    operators: Vec<String>,
+    node_down_s: Option<Spanned<u64>>,
+    def_mem_per_cpu: Option<Spanned<String>>,
+    operators: Vec<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Controller {
-    link_address: Option<SocketAddr>,
+    link_address: Option<Spanned<SocketAddr>>,
     min_free_disk_mib: Option<u64>,
     log_batch_max: Option<usize>,
 }
@@ -53,11 +54,11 @@ struct Controller {
 struct PartitionFile {
     name: String,
     /// A host list; every node if not given.
-    nodes: Option<String>,
+    nodes: Option<Spanned<String>>,
     #[serde(default)]
     default: bool,
-    max_time: Option<String>,
-    default_time: Option<String>,
+    max_time: Option<Spanned<String>>,
+    default_time: Option<Spanned<String>>,
     state: Option<StateFile>,
     min_nodes: Option<u32>,
     max_nodes: Option<u32>,
@@ -69,7 +70,7 @@ struct PartitionFile {
     deny_accounts: Vec<String>,
     priority_job_factor: Option<u32>,
     priority_tier: Option<u32>,
-    def_mem_per_cpu: Option<String>,
+    def_mem_per_cpu: Option<Spanned<String>>,
     #[serde(default)]
     hidden: bool,
 }
@@ -121,8 +122,10 @@ impl Config {
     /// As [`Config::read`].
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
-        let settings = settings(&file.cluster, text)?;
-        let mut partitions = file.partitions.iter().map(partition).collect::<anyhow::Result<Vec<_>>>()?;
+        let lines = Lines(text);
+        let settings = settings(&file.cluster, lines)?;
+        let mut partitions =
+            file.partitions.iter().map(|partition| lines.partition(partition)).collect::<anyhow::Result<Vec<_>>>()?;
         match partitions.as_mut_slice() {
             [] => partitions.push(Partition::all_nodes("main")),
             [first, rest @ ..] if !first.is_default && !rest.iter().any(|other| other.is_default) => {
@@ -133,13 +136,16 @@ impl Config {
         if partitions.iter().filter(|partition| partition.is_default).count() > 1 {
             bail!("more than one [[partition]] says `default = true`: leave it in one of them");
         }
-        let link_address = file.controller.link_address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
-        if !link_address.ip().is_loopback() {
-            bail!(
-                "controller.link_address {link_address} is reachable from other machines, and the link has no TLS yet: \
-                 use a loopback address such as 127.0.0.1:6817"
-            );
-        }
+        let link_address = match &file.controller.link_address {
+            Some(address) if !address.get_ref().ip().is_loopback() => bail!(
+                "{}: controller.link_address {} is reachable from other machines, and the link has no TLS yet: use a \
+                 loopback address such as 127.0.0.1:6817",
+                lines.line(address),
+                address.get_ref()
+            ),
+            Some(address) => *address.get_ref(),
+            None => SocketAddr::from(([127, 0, 0, 1], 0)),
+        };
         Ok(Self {
             settings,
             partitions,
@@ -151,15 +157,22 @@ impl Config {
     }
 }
 
-fn settings(cluster: &Cluster, text: &str) -> anyhow::Result<Settings> {
+fn settings(cluster: &Cluster, lines: Lines<'_>) -> anyhow::Result<Settings> {
     let plain = Settings::default();
-    let node_down_s = cluster.node_down_s.unwrap_or(plain.node_down_s);
-    if node_down_s < 10 {
-        bail!("cluster.node_down_s is {node_down_s}: a node shows itself every 5 seconds, so take at least 10");
-    }
+    let node_down_s = match &cluster.node_down_s {
+        Some(seconds) if *seconds.get_ref() < NODE_DOWN_MIN_S => bail!(
+            "{}: cluster.node_down_s is {}: a node shows itself every 5 seconds, so take at least {NODE_DOWN_MIN_S}",
+            lines.line(seconds),
+            seconds.get_ref()
+        ),
+        Some(seconds) => *seconds.get_ref(),
+        None => plain.node_down_s,
+    };
     let operators = cluster.operators.iter().map(|name| {
-        let user = nix::unistd::User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
-        user.or_else(|| name.parse().ok()).with_context(|| format!("cluster.operators names `{name}`, who is no user here"))
+        let user = nix::unistd::User::from_name(name.get_ref()).ok().flatten().map(|user| user.uid.as_raw());
+        user.or_else(|| name.get_ref().parse().ok()).with_context(|| {
+            format!("{}: cluster.operators names `{}`, who is no user here", lines.line(name), name.get_ref())
+        })
     });
     Ok(Settings {
         cluster_name: cluster.name.clone().unwrap_or(plain.cluster_name),
@@ -169,46 +182,63 @@ fn settings(cluster: &Cluster, text: &str) -> anyhow::Result<Settings> {
         min_job_age_s: cluster.min_job_age_s.unwrap_or(plain.min_job_age_s),
         kill_wait_s: cluster.kill_wait_s.unwrap_or(plain.kill_wait_s),
         node_down_s,
-        def_mem_per_cpu: cluster.def_mem_per_cpu.as_deref().map(memory).transpose()?,
+        def_mem_per_cpu: lines.read(&cluster.def_mem_per_cpu, "cluster.def_mem_per_cpu", memory)?,
         operators: operators.collect::<anyhow::Result<_>>()?,
-        config_digest: Some(Digest(*blake3::hash(text.as_bytes()).as_bytes())),
+        config_digest: Some(Digest(*blake3::hash(lines.0.as_bytes()).as_bytes())),
         ..plain
     })
 }
 
-fn partition(file: &PartitionFile) -> anyhow::Result<Partition> {
-    let of = |what: &str| format!("{what} of partition `{}`", file.name);
-    let limit = |text: &Option<String>, what: &str| text.as_deref().map(time_limit).transpose().with_context(|| of(what));
-    let default_time = limit(&file.default_time, "default_time")?;
-    if default_time == Some(TimeLimit::Seconds(0)) {
-        bail!("{} is zero: no job could run; leave it out for the partition's max_time", of("default_time"));
+/// Nodes show themselves every 5 seconds; a shorter silence than two of those says nothing.
+const NODE_DOWN_MIN_S: u64 = 10;
+
+/// The text, to tell lines from.
+#[derive(Clone, Copy)]
+struct Lines<'a>(&'a str);
+
+impl Lines<'_> {
+    /// `line N`, where a value stands.
+    fn line<T>(self, value: &Spanned<T>) -> String {
+        let before = self.0.as_bytes().iter().take(value.span().start);
+        format!("line {}", before.filter(|byte| **byte == b'\n').count() + 1)
     }
-    let nodes = match &file.nodes {
-        Some(list) => gpun_compat::hostlist::expand(list).with_context(|| of("nodes"))?,
-        None => Vec::new(),
-    };
-    Ok(Partition {
-        name: file.name.clone(),
-        nodes,
-        is_default: file.default,
-        max_time: limit(&file.max_time, "max_time")?.unwrap_or(TimeLimit::Infinite),
-        default_time,
-        state: match file.state {
-            None | Some(StateFile::Up) => PartitionState::Up,
-            Some(StateFile::Down) => PartitionState::Down,
-            Some(StateFile::Drain) => PartitionState::Drain,
-            Some(StateFile::Inactive) => PartitionState::Inactive,
-        },
-        min_nodes: file.min_nodes,
-        max_nodes: file.max_nodes,
-        root_only: file.root_only,
-        allow_accounts: file.allow_accounts.clone(),
-        deny_accounts: file.deny_accounts.clone(),
-        priority_job_factor: file.priority_job_factor,
-        priority_tier: file.priority_tier,
-        def_mem_per_cpu: file.def_mem_per_cpu.as_deref().map(memory).transpose()?,
-        hidden: file.hidden,
-    })
+
+    /// Reads a value that is written as text; the error says where and which.
+    fn read<T>(
+        self,
+        value: &Option<Spanned<String>>,
+        what: &str,
+        parse: fn(&str) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Option<T>> {
+        let Some(value) = value else { return Ok(None) };
+        parse(value.get_ref()).map(Some).with_context(|| format!("{}: {what}", self.line(value)))
+    }
+
+    fn partition(self, file: &PartitionFile) -> anyhow::Result<Partition> {
+        let of = |what: &str| format!("{what} of partition `{}`", file.name);
+        Ok(Partition {
+            name: file.name.clone(),
+            nodes: self.read(&file.nodes, &of("nodes"), hosts)?.unwrap_or_default(),
+            is_default: file.default,
+            max_time: self.read(&file.max_time, &of("max_time"), time_limit)?.unwrap_or(TimeLimit::Infinite),
+            default_time: self.read(&file.default_time, &of("default_time"), default_time)?,
+            state: match file.state {
+                None | Some(StateFile::Up) => PartitionState::Up,
+                Some(StateFile::Down) => PartitionState::Down,
+                Some(StateFile::Drain) => PartitionState::Drain,
+                Some(StateFile::Inactive) => PartitionState::Inactive,
+            },
+            min_nodes: file.min_nodes,
+            max_nodes: file.max_nodes,
+            root_only: file.root_only,
+            allow_accounts: file.allow_accounts.clone(),
+            deny_accounts: file.deny_accounts.clone(),
+            priority_job_factor: file.priority_job_factor,
+            priority_tier: file.priority_tier,
+            def_mem_per_cpu: self.read(&file.def_mem_per_cpu, &of("def_mem_per_cpu"), memory)?,
+            hidden: file.hidden,
+        })
+    }
 }
 
 fn time_limit(text: &str) -> anyhow::Result<TimeLimit> {
@@ -218,8 +248,19 @@ fn time_limit(text: &str) -> anyhow::Result<TimeLimit> {
     })
 }
 
+fn default_time(text: &str) -> anyhow::Result<TimeLimit> {
+    match time_limit(text)? {
+        TimeLimit::Seconds(0) => bail!("a limit of zero lets no job run: leave it out for the partition's max_time"),
+        limit => Ok(limit),
+    }
+}
+
 fn memory(text: &str) -> anyhow::Result<MemoryMib> {
     Ok(MemoryMib(gpun_compat::memory::parse_mib(text)?))
+}
+
+fn hosts(text: &str) -> anyhow::Result<Vec<String>> {
+    Ok(gpun_compat::hostlist::expand(text)?)
 }
 
 #[cfg(test)]
@@ -232,13 +273,19 @@ mod tests {
             ("[cluster]\nnme = \"x\"\n", "line 2"),
             ("[cluster]\nfirst_job_id = \"x\"\n", "line 2"),
             ("[[partition]]\n", "name"),
-            ("[[partition]]\nname = \"a\"\nmax_time = \"soon\"\n", "max_time of partition `a`"),
-            ("[[partition]]\nname = \"a\"\ndefault_time = \"00:00:00\"\n", "default_time of partition `a` is zero"),
-            ("[[partition]]\nname = \"a\"\nnodes = \"n[1-\"\n", "nodes of partition `a`"),
+            ("[[partition]]\nname = \"a\"\nmax_time = \"soon\"\n", "line 3: max_time of partition `a`"),
+            (
+                "[[partition]]\nname = \"a\"\ndefault_time = \"00:00:00\"\n",
+                "line 3: default_time of partition `a`: a limit of zero",
+            ),
+            ("[[partition]]\nname = \"a\"\nnodes = \"n[1-\"\n", "line 3: nodes of partition `a`"),
             ("[[partition]]\nname=\"a\"\ndefault=true\n[[partition]]\nname=\"b\"\ndefault=true\n", "more than one"),
-            ("[controller]\nlink_address = \"0.0.0.0:6817\"\n", "no TLS yet"),
-            ("[cluster]\nnode_down_s = 1\n", "at least 10"),
-            ("[cluster]\noperators = [\"no-such-user\"]\n", "no user here"),
+            (
+                "[controller]\nlink_address = \"0.0.0.0:6817\"\n",
+                "line 2: controller.link_address 0.0.0.0:6817 is reachable",
+            ),
+            ("[cluster]\nnode_down_s = 1\n", "line 2: cluster.node_down_s is 1"),
+            ("[cluster]\noperators = [\"no-such-user\"]\n", "line 2: cluster.operators names"),
         ];
         for (text, needle) in rows {
             let error = format!("{:#}", Config::parse(text).expect_err(text));
@@ -255,7 +302,9 @@ mod tests {
 
     #[test]
     fn the_first_partition_is_the_default_where_none_says_so() {
-        let config = Config::parse("[[partition]]\nname=\"a\"\nnodes=\"n[1-3]\"\nmax_time=\"1:00:00\"\n[[partition]]\nname=\"b\"\n");
+        let config = Config::parse(
+            "[[partition]]\nname=\"a\"\nnodes=\"n[1-3]\"\nmax_time=\"1:00:00\"\n[[partition]]\nname=\"b\"\n",
+        );
         let partitions = config.unwrap().partitions;
         assert!(partitions[0].is_default && !partitions[1].is_default);
         assert_eq!(partitions[0].nodes, ["n1", "n2", "n3"]);

@@ -32,10 +32,30 @@ pub struct Facts<'a> {
 
 /// Variables that describe an allocation: those of the submitter's own allocation are dropped before ours are added.
 const ALLOCATION: &[&str] = &[
-    "SLURM_ARRAY_", "SLURM_CLUSTER_NAME", "SLURM_CPUS_ON_NODE", "SLURM_GPUS_ON_NODE", "SLURM_GTIDS", "SLURM_JOBID",
-    "SLURM_JOB_", "SLURM_LAUNCH_", "SLURM_LOCALID", "SLURM_NNODES", "SLURM_NODEID", "SLURM_NODELIST", "SLURM_NPROCS",
-    "SLURM_NTASKS", "SLURM_PROCID", "SLURM_RESTART_COUNT", "SLURM_STEP", "SLURM_SRUN_", "SLURM_TASKS_PER_NODE",
-    "SLURM_TASK_PID", "SLURM_TOPOLOGY_", "SLURMD_NODENAME", "SLURM_MEM_PER_", "SLURM_CPUS_PER_TASK",
+    "SLURM_ARRAY_",
+    "SLURM_CLUSTER_NAME",
+    "SLURM_CPUS_ON_NODE",
+    "SLURM_GPUS_ON_NODE",
+    "SLURM_GTIDS",
+    "SLURM_JOBID",
+    "SLURM_JOB_",
+    "SLURM_LAUNCH_",
+    "SLURM_LOCALID",
+    "SLURM_NNODES",
+    "SLURM_NODEID",
+    "SLURM_NODELIST",
+    "SLURM_NPROCS",
+    "SLURM_NTASKS",
+    "SLURM_PROCID",
+    "SLURM_RESTART_COUNT",
+    "SLURM_STEP",
+    "SLURM_SRUN_",
+    "SLURM_TASKS_PER_NODE",
+    "SLURM_TASK_PID",
+    "SLURM_TOPOLOGY_",
+    "SLURMD_NODENAME",
+    "SLURM_MEM_PER_",
+    "SLURM_CPUS_PER_TASK",
 ];
 
 /// The whole environment as `NAME=value`, the user's own first.
@@ -148,4 +168,185 @@ fn gpu_variables(places: &[Place<'_>]) -> Vec<(&'static str, String)> {
         ("SLURM_GPUS_ON_NODE", indexes.len().to_string()),
         ("SLURM_JOB_GPUS", join(&mut indexes.iter())),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use gpun_core::{
+        Attempt, Digest, IndexSet, JobId, MemoryMib, NodeId, Shared, TimeLimit, TimeMs,
+        job::{ArrayRole, ArrayShape, ExitStatus, Hold, JobState, Owner, Reason},
+        node::{Inventory, Liveness},
+        spec::JobSpec,
+    };
+
+    use super::*;
+
+    fn node(id: u32) -> Node {
+        Node {
+            id: NodeId(id),
+            name: format!("n{id}"),
+            inventory: Shared::new(Inventory { cpus: 8, ..Inventory::default() }),
+            liveness: Liveness::Up,
+            down: None,
+            drain: None,
+            since: TimeMs(0),
+            last_busy: None,
+            taken: Default::default(),
+        }
+    }
+
+    fn alloc(id: u32, cpus: u32, tasks: u32) -> NodeAlloc {
+        let cpus = IndexSet::first_n(cpus);
+        NodeAlloc { node: NodeId(id), cpus, memory: MemoryMib(100), tasks, gres: Vec::new() }
+    }
+
+    fn job(spec: JobSpec, allocs: Vec<NodeAlloc>) -> Job {
+        let owner =
+            Owner { uid: 7001, gid: 7001, user: "alice".into(), home: "/home/alice".into(), ..Owner::default() };
+        Job {
+            id: JobId(70001),
+            spec: Shared::new(spec),
+            owner: Shared::new(owner),
+            script: Digest([0; 32]),
+            environment: Digest([0; 32]),
+            submitted: TimeMs(1_000_000),
+            eligible: None,
+            state: JobState::Running,
+            reason: Reason::None,
+            reason_text: None,
+            hold: Hold::None,
+            priority: 1,
+            attempt: Attempt(1),
+            restarts: 0,
+            time_limit: TimeLimit::Seconds(600),
+            array: None,
+            array_shape: None,
+            run: Some(Run {
+                partition: "debug".into(),
+                allocs,
+                placed: TimeMs(2_000_000),
+                launched: None,
+                released: false,
+                usage: Default::default(),
+            }),
+            exit: ExitStatus::default(),
+            ended: None,
+            end_order: None,
+            cancelled_by: None,
+            signals: Vec::new(),
+            launch_faults: 0,
+        }
+    }
+
+    fn lines(job: &Job, user: &[u8]) -> Vec<String> {
+        let run = job.run.as_ref().unwrap();
+        let nodes: Vec<Node> = run.allocs.iter().map(|alloc| node(alloc.node.0)).collect();
+        let places: Vec<Place<'_>> = nodes.iter().zip(&run.allocs).collect();
+        let settings = Settings::default();
+        let facts =
+            Facts { job, run, places: &places, partition: None, settings: &settings, cluster_dir: "/var/lib/gpunion" };
+        environment(&facts, user).into_iter().map(|line| String::from_utf8(line).unwrap()).collect()
+    }
+
+    #[track_caller]
+    fn check(job: &Job, user: &[u8], present: &[&str], absent: &[&str]) {
+        let lines = lines(job, user);
+        for line in present {
+            assert_eq!(lines.iter().filter(|have| have == line).count(), 1, "{line} in {lines:#?}");
+        }
+        for start in absent {
+            assert!(!lines.iter().any(|have| have.starts_with(start)), "{start} in {lines:#?}");
+        }
+    }
+
+    #[test]
+    fn a_plain_job() {
+        check(
+            &job(JobSpec { name: "x".into(), ..JobSpec::default() }, vec![alloc(5, 1, 1)]),
+            b"",
+            &[
+                "SLURM_JOB_ID=70001",
+                "SLURM_JOB_NODELIST=n5",
+                "SLURM_NNODES=1",
+                "SLURM_TASKS_PER_NODE=1",
+                "SLURM_JOB_START_TIME=2000",
+                "SLURM_JOB_END_TIME=2600",
+                "SLURM_JOB_USER=alice",
+                "HOME=/home/alice",
+            ],
+            &["SLURM_NTASKS=", "SLURM_CPUS_PER_TASK", "SLURM_RESTART_COUNT", "SLURM_ARRAY", "SLURM_MEM_PER", "CUDA_"],
+        );
+    }
+
+    #[test]
+    fn several_nodes_are_written_in_short() {
+        let spec = JobSpec { ntasks: Some(5), cpus_per_task: Some(2), nodes_min: Some(3), ..JobSpec::default() };
+        check(
+            &job(spec, vec![alloc(1, 4, 2), alloc(2, 4, 2), alloc(3, 2, 1)]),
+            b"",
+            &[
+                "SLURM_JOB_NODELIST=n[1-3]",
+                "SLURM_JOB_CPUS_PER_NODE=4(x2),2",
+                "SLURM_TASKS_PER_NODE=2(x2),1",
+                "SLURM_NTASKS=5",
+                "SLURM_NPROCS=5",
+                "SLURM_CPUS_PER_TASK=2",
+                "SLURM_CPUS_ON_NODE=4",
+            ],
+            &[],
+        );
+    }
+
+    #[test]
+    fn the_users_variables_stay_and_those_of_another_allocation_go() {
+        let user = b"A=1\0SLURM_JOB_ID=9\0SLURM_STEP_ID=0\0EMPTY=\0bad\0SLURM_CONF=/x\0HOME=/other\0NL=a\nb\0\xff=1\0";
+        let job = job(JobSpec::default(), vec![alloc(1, 1, 1)]);
+        let utf8 = &user[..user.len() - 4];
+        check(
+            &job,
+            utf8,
+            &["A=1", "EMPTY=", "SLURM_CONF=/x", "NL=a\nb", "HOME=/home/alice"],
+            &["SLURM_STEP_ID", "bad"],
+        );
+        let run = job.run.as_ref().unwrap();
+        let node = node(1);
+        let places = [(&node, &run.allocs[0])];
+        let settings = Settings::default();
+        let facts = Facts {
+            job: &job,
+            run,
+            places: &places,
+            partition: None,
+            settings: &settings,
+            cluster_dir: "/var/lib/gpunion",
+        };
+        assert!(environment(&facts, user).contains(&b"\xff=1".to_vec()), "what is not UTF-8 passes through");
+    }
+
+    #[test]
+    fn tasks_of_arrays_and_restarts() {
+        let mut task = job(JobSpec::default(), vec![alloc(1, 1, 1)]);
+        task.array = Some(ArrayRole::Task { array: JobId(70000), task: 4 });
+        task.array_shape = Some(ArrayShape { count: 3, min: 2, max: 6, step: 2, max_running: Some(2) });
+        task.restarts = 2;
+        let present = [
+            "SLURM_ARRAY_JOB_ID=70000",
+            "SLURM_ARRAY_TASK_ID=4",
+            "SLURM_ARRAY_TASK_COUNT=3",
+            "SLURM_ARRAY_TASK_MIN=2",
+            "SLURM_ARRAY_TASK_MAX=6",
+            "SLURM_ARRAY_TASK_STEP=2",
+            "SLURM_RESTART_COUNT=2",
+        ];
+        check(&task, b"", &present, &[]);
+    }
+
+    #[test]
+    fn devices_count_from_zero_inside() {
+        let mut place = alloc(1, 1, 1);
+        place.gres =
+            vec![GresAlloc { name: "gpu".into(), kind: Some("a100".into()), indexes: [1, 3].into_iter().collect() }];
+        let present = ["CUDA_VISIBLE_DEVICES=0,1", "SLURM_JOB_GPUS=1,3", "SLURM_GPUS_ON_NODE=2"];
+        check(&job(JobSpec::default(), vec![place]), b"", &present, &[]);
+    }
 }

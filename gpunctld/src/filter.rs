@@ -28,7 +28,12 @@ pub struct Filter {
 
 impl Filter {
     /// Understands a request; also tells the users that nobody knows.
-    pub fn new(request: &pb::ListJobsRequest, caller: u32, users: &Users, state: &State) -> Result<(Self, Vec<String>), Status> {
+    pub fn new(
+        request: &pb::ListJobsRequest,
+        caller: u32,
+        users: &Users,
+        state: &State,
+    ) -> Result<(Self, Vec<String>), Status> {
         let jobs = request.jobs.iter().map(|job| decode::<JobRef>(job).map_err(bad)).collect::<Result<_, _>>()?;
         let mut unknown = Vec::new();
         let mut uids: BTreeSet<u32> = BTreeSet::new();
@@ -117,8 +122,7 @@ impl Filter {
     }
 
     fn node_matches(&self, job: &Job) -> bool {
-        !self.on_nodes
-            || job.run.iter().flat_map(|run| &run.allocs).any(|alloc| self.nodes.contains(&alloc.node))
+        !self.on_nodes || job.run.iter().flat_map(|run| &run.allocs).any(|alloc| self.nodes.contains(&alloc.node))
     }
 }
 
@@ -129,5 +133,7 @@ fn state_index(job: &Job) -> u32 {
 
 /// Bytes that are no value of ours.
 pub fn bad(error: impl std::fmt::Display) -> Status {
-    Status::invalid_argument(format!("the request can't be read ({error}): are client and controller of the same version?"))
+    Status::invalid_argument(format!(
+        "the request can't be read ({error}): are client and controller of the same version?"
+    ))
 }

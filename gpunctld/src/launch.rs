@@ -3,7 +3,7 @@
 use gpun_compat::{array, pattern};
 use gpun_core::{
     JobId, State,
-    job::{Job, NodeAlloc, Run},
+    job::{Job, NodeAlloc},
     mirror::Table,
     node::Node,
     spec::OpenMode,
@@ -75,14 +75,15 @@ pub fn launch(state: &State, id: JobId, blobs: &dyn MirrorRead, cluster_dir: &st
         umask: spec.umask.unwrap_or(0o022),
         rlimits: spec.rlimits.iter().map(|(resource, soft)| pb::Rlimit { resource: *resource, soft: *soft }).collect(),
         limits: Some(limits(node, alloc)),
-        image: spec
-            .container_image
-            .clone()
-            .map(|path| pb::Image { path, work_dir: spec.container_workdir.clone() }),
+        image: spec.container_image.clone().map(|path| pb::Image { path, work_dir: spec.container_workdir.clone() }),
         mounts: mounts(&spec.container_mounts, cluster_dir),
         script: blob(job.script)?,
-        notices: Some(notices(job, run, node)),
-        warn: spec.warn.map(|warn| pb::Warn { signal: warn.signal, before_s: warn.before_s, batch_only: warn.batch_only }),
+        notices: Some(notices(job, node)),
+        warn: spec.warn.map(|warn| pb::Warn {
+            signal: warn.signal,
+            before_s: warn.before_s,
+            batch_only: warn.batch_only,
+        }),
     })
 }
 
@@ -93,7 +94,10 @@ fn limits(node: &Node, alloc: &NodeAlloc) -> pb::Limits {
             (0..have.count as usize).map(|at| have.files.get(at))
         });
         let files: Vec<Option<&String>> = files.collect();
-        gres.indexes.iter().filter_map(|index| files.get(index as usize).copied().flatten().cloned()).collect::<Vec<_>>()
+        gres.indexes
+            .iter()
+            .filter_map(|index| files.get(index as usize).copied().flatten().cloned())
+            .collect::<Vec<_>>()
     });
     pb::Limits {
         cpus: alloc.cpus.len() as u32,
@@ -155,9 +159,9 @@ fn mounts(texts: &[String], cluster_dir: &str) -> Vec<pb::Mount> {
 }
 
 /// Lines for the job's standard error, as Slurm words them; the node fills in `{time}`.
-fn notices(job: &Job, run: &Run, node: &Node) -> pb::Notices {
-    let line = |why: &str| format!("slurmstepd: error: *** JOB {} ON {} CANCELLED AT {{time}}{why} ***", job.id, node.name);
-    let _ = run;
+fn notices(job: &Job, node: &Node) -> pb::Notices {
+    let line =
+        |why: &str| format!("slurmstepd: error: *** JOB {} ON {} CANCELLED AT {{time}}{why} ***", job.id, node.name);
     pb::Notices {
         cancelled: line(""),
         time_limit: line(" DUE TO TIME LIMIT"),

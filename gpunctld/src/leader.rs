@@ -160,7 +160,8 @@ impl Leader {
         self.planner.running = true;
         let (proposer, events) = (self.proposer.clone(), self.events.clone());
         tokio::spawn(async move {
-            let made = tokio::task::spawn_blocking(move || gpun_sched::plan(&view, clock_now(), &PlanLimits::default()));
+            let made =
+                tokio::task::spawn_blocking(move || gpun_sched::plan(&view, clock_now(), &PlanLimits::default()));
             let event = match made.await {
                 Ok(mut plan) => {
                     place(&proposer, std::mem::take(&mut plan.placements)).await;
@@ -264,7 +265,8 @@ impl Leader {
         let mirror = self.store.mirror();
         let mut launches = Vec::new();
         for wanted in &document.jobs {
-            let launched = view.job(wanted.job).and_then(|job| job.run.as_ref()).is_some_and(|run| run.launched.is_some());
+            let launched =
+                view.job(wanted.job).and_then(|job| job.run.as_ref()).is_some_and(|run| run.launched.is_some());
             let key = (wanted.job, wanted.attempt);
             if launched || wanted.end.is_some() || session.carried.contains(&key) {
                 continue;
@@ -274,10 +276,14 @@ impl Leader {
                     launches.push(launch);
                     session.carried.insert(key);
                 }
-                Err(error) => tracing::error!(job = wanted.job.0, error = %chain(&error), "a job can't be sent to its node"),
+                Err(error) => {
+                    tracing::error!(job = wanted.job.0, error = %chain(&error), "a job can't be sent to its node")
+                }
             }
         }
-        session.carried.retain(|(job, attempt)| view.job(*job).is_some_and(|job| job.attempt == *attempt && job.holds_resources()));
+        session.carried.retain(|(job, attempt)| {
+            view.job(*job).is_some_and(|job| job.attempt == *attempt && job.holds_resources())
+        });
         let sync = pb::Sync { desired: encode(&document), launches };
         let message = pb::ToNode { message: Some(to_node::Message::Sync(sync)) };
         if session.to_node.try_send(message).is_err() {

@@ -42,7 +42,12 @@ fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let filter = EnvFilter::try_from_env("GPUN_LOG").unwrap_or_else(|_| EnvFilter::new("info,openraft=warn"));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if args.log_json { logs.json().init() } else { logs.with_ansi(false).init() }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+    if args.log_json {
+        logs.json().init()
+    } else {
+        logs.with_ansi(false).init()
+    }
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     runtime.block_on(serve::run(&args.dir))
 }

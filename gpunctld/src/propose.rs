@@ -1,6 +1,9 @@
 //! The way into the log: commands that wait are put into one entry, so that one fsync serves them all.
 
-use std::{sync::Arc, time::{SystemTime, UNIX_EPOCH}};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use gpun_core::{Command, Entry, Outcome, TimeMs, command::ENTRY_VERSION, mirror::encode};
 use gpun_raft_store::{ProposeError, Store};

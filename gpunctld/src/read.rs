@@ -165,7 +165,9 @@ pub fn why(state: &State, plan: &Plan, wanted: &JobRef) -> Vec<WhyView> {
 fn why_job(state: &State, plan: &Plan, job: &Shared<Job>) -> WhyView {
     let view = job_view(state, plan, job);
     match gpun_sched::why(state, plan, job.id) {
-        Some(why) => WhyView { ahead: why.ahead.try_into().unwrap_or(u32::MAX), causes: causes(state, job, &why), job: view },
+        Some(why) => {
+            WhyView { ahead: why.ahead.try_into().unwrap_or(u32::MAX), causes: causes(state, job, &why), job: view }
+        }
         None => WhyView { job: view, causes: Vec::new(), ahead: 0 },
     }
 }
@@ -202,7 +204,8 @@ fn waits_for(state: &State, verdict: &Verdict) -> Option<Cause> {
     let until = verdict.start_estimate?;
     let nodes = verdict.planned_nodes.iter().filter_map(|node| state.node(*node));
     let jobs = nodes.flat_map(|node| &node.taken.jobs).filter_map(|id| state.job(*id));
-    let mut ending: Vec<_> = jobs.filter_map(|job| Some((job.limit_end()?, job.id))).filter(|(end, _)| *end <= until).collect();
+    let mut ending: Vec<_> =
+        jobs.filter_map(|job| Some((job.limit_end()?, job.id))).filter(|(end, _)| *end <= until).collect();
     ending.sort_unstable();
     ending.dedup();
     let jobs: Vec<_> = ending.into_iter().map(|(_, id)| id).collect();

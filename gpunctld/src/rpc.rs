@@ -148,7 +148,10 @@ impl Controller for Rpc {
         Ok(Response::new(pb::WhyReply { answers: answers.iter().map(encode).collect() }))
     }
 
-    async fn show_script(&self, request: Request<pb::ShowScriptRequest>) -> Result<Response<pb::ShowScriptReply>, Status> {
+    async fn show_script(
+        &self,
+        request: Request<pb::ShowScriptRequest>,
+    ) -> Result<Response<pb::ShowScriptReply>, Status> {
         let who = caller(&request)?;
         let id = JobId(request.into_inner().job_id);
         let state = self.fresh_view().await?;
@@ -208,17 +211,12 @@ impl Rpc {
     ) -> Result<Outcome, Status> {
         let blob = |bytes: Vec<u8>| Blob { digest: Digest(*blake3::hash(&bytes).as_bytes()), bytes };
         let (script, environment) = (blob(script), blob(environment));
-        let mut submit = Submit {
-            request,
-            owner,
-            spec,
-            script: script.digest,
-            environment: environment.digest,
-            blobs: Vec::new(),
-        };
+        let mut submit =
+            Submit { request, owner, spec, script: script.digest, environment: environment.digest, blobs: Vec::new() };
         let view = self.view();
         // A blob that the state has need not travel again; one that leaves it meanwhile is asked for with a refusal.
-        submit.blobs = [&script, &environment].into_iter().filter(|blob| !view.has_blob(&blob.digest)).cloned().collect();
+        submit.blobs =
+            [&script, &environment].into_iter().filter(|blob| !view.has_blob(&blob.digest)).cloned().collect();
         let outcome = self.proposer.propose(Command::Submit(Box::new(submit.clone()))).await.map_err(not_taken)?;
         if outcome != Outcome::Refused(Refusal::BlobMissing) {
             return Ok(outcome);

@@ -55,7 +55,8 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
     let mut store_config = gpun_raft_store::Config::new(dir.join("state"), 1);
     store_config.cluster = config.settings.cluster_name.clone();
     store_config.min_free_mib = config.min_free_disk_mib;
-    let store = Store::open(store_config, App::default(), Arc::new(NoTransport)).await.context("cannot open the state")?;
+    let store =
+        Store::open(store_config, App::default(), Arc::new(NoTransport)).await.context("cannot open the state")?;
     let link = TcpListener::bind(config.link_address).await.with_context(|| {
         format!("cannot listen on {} for nodes: change controller.link_address in gpunion.toml", config.link_address)
     })?;
@@ -135,10 +136,8 @@ async fn configure(store: &Store<App>, proposer: &Proposer, config: &Config) -> 
     if store.view().view.settings().config_digest == config.settings.config_digest {
         return Ok(());
     }
-    let command = Command::Configure {
-        settings: Box::new(config.settings.clone()),
-        partitions: config.partitions.clone(),
-    };
+    let command =
+        Command::Configure { settings: Box::new(config.settings.clone()), partitions: config.partitions.clone() };
     loop {
         match proposer.propose(command.clone()).await {
             Ok(Outcome::Refused(refusal)) => anyhow::bail!("the configuration is refused: {refusal}"),
@@ -192,7 +191,8 @@ async fn wait_for_stop() -> io::Result<()> {
 fn lock(dir: &Path) -> anyhow::Result<fs::File> {
     let path = dir.join("ctl.lock");
     let file = fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let file = file.with_context(|| format!("cannot open {}: is {} the cluster's folder?", path.display(), dir.display()))?;
+    let file =
+        file.with_context(|| format!("cannot open {}: is {} the cluster's folder?", path.display(), dir.display()))?;
     file.try_lock()
         .with_context(|| format!("a controller of {} runs already: stop it with `gpun down` first", dir.display()))?;
     Ok(file)
@@ -232,5 +232,7 @@ fn write_whole(path: &PathBuf, text: &str) -> anyhow::Result<()> {
 }
 
 fn host_name() -> String {
-    nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(|_| "localhost".to_owned())
+    nix::unistd::gethostname()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_else(|_| "localhost".to_owned())
 }
