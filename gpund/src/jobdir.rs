@@ -132,6 +132,11 @@ impl JobDir {
         File::open(&self.path)?.sync_all()
     }
 
+    /// Whether a supervisor ever began its work here: it first reserves `exit.json`, and that stays until it is written.
+    pub fn is_begun(&self) -> bool {
+        self.exit_new().exists() || self.exit().exists()
+    }
+
     fn exit_new(&self) -> PathBuf {
         self.path.join("exit.json.new")
     }

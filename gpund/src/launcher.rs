@@ -273,7 +273,8 @@ mod tests {
 
     #[test]
     fn an_unsound_launch_is_refused_in_words() {
-        let rows: [(fn(&mut pb::Launch), &str); 7] = [
+        type Row<'a> = (fn(&mut pb::Launch), &'a str);
+        let rows: [Row<'_>; 7] = [
             (|l| l.user = None, "no user"),
             (|l| l.work_dir = b"w".to_vec(), "the working folder \"w\" is not an absolute path"),
             (|l| l.std_out = Vec::new(), "standard output \"\" is not"),

@@ -170,7 +170,8 @@ impl Ledger {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        if exit.is_none() && record.is_none() {
+        // Nor was anything where no supervisor lives and none had begun its work.
+        if exit.is_none() && (record.is_none() || (!dir.shim_alive()? && !dir.is_begun())) {
             return Ok(None);
         }
         let Record { wish, warning, notices, done } = record.unwrap_or_default();

@@ -225,9 +225,7 @@ fn load_hundredths(loadavg: &str) -> Option<u32> {
 }
 
 fn disk_mib(path: &Path) -> u64 {
-    statvfs(path)
-        .map(|disk| (disk.blocks() as u64).saturating_mul(disk.fragment_size() as u64) >> 20)
-        .unwrap_or_default()
+    statvfs(path).map(|disk| disk.blocks().saturating_mul(disk.fragment_size()) >> 20).unwrap_or_default()
 }
 
 /// Reads `NAME:COUNT` or `NAME:TYPE:COUNT[:FILES]`; files are separated by commas and may hold one `[FIRST-LAST]`.

@@ -1,10 +1,11 @@
 //! The whole node against a controller that does as it is told: real daemon, real supervisors, real containers.
 #![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 mod cluster;
 
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cluster::{Cluster, until};
 use gpun_core::TimeLimit;
@@ -257,6 +258,34 @@ fn one_daemon_a_node() {
     let refused = wrong_key.command().output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains("gpu:x:many"), "{said}");
+}
+
+/// Numbers that look random and are the same in every run.
+fn next_random(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *seed >> 33
+}
+
+#[test]
+fn kill_9_of_gpund_at_any_moment_loses_no_end_and_starts_nothing_twice() {
+    const JOBS: u32 = 40;
+    let mut cluster = Cluster::new();
+    let script = |job| format!("#!/bin/sh\necho run >> {job}.runs\nexit {job}\n");
+    let jobs: Vec<_> = (1..=JOBS).map(|job| cluster.job(job, &script(job))).collect();
+    cluster.controller.change(|wanted| wanted.extend(jobs.into_iter().map(|job| (job.job.job, job))));
+    let mut seed = 1;
+    for _ in 0..25 {
+        std::thread::sleep(Duration::from_millis(next_random(&mut seed) % 120));
+        cluster.kill_and_start();
+    }
+    until("all have ended", || cluster.controller.wanted() == 0);
+    for job in 1..=JOBS {
+        let ended = cluster.controller.ended(job);
+        assert_eq!((ended.how, ended.exit), (EndedHow::Exited, exit(job as u8, 0)), "job {job}: {ended:?}");
+        let runs = fs::read_to_string(cluster.work().join(format!("{job}.runs"))).unwrap_or_default();
+        assert_eq!(runs, "run\n", "job {job} ran once");
+    }
+    cluster.until_empty();
 }
 
 #[test]

@@ -49,6 +49,7 @@ fn running(started_ms: u64) -> Running {
 fn start(ledger: &mut Ledger, attempt: u32) {
     assert!(ledger.accept(launch(attempt)));
     fs::create_dir_all(ledger.job_dir(key(attempt)).path()).unwrap();
+    ledger.job_dir(key(attempt)).reserve_exit().unwrap();
     ledger.write_record(key(attempt)).unwrap();
     ledger.record(&Act::Launch(key(attempt)), 50);
 }
@@ -97,6 +98,21 @@ fn what_was_prepared_but_not_started_is_started_afresh() {
     let (mut again, found) = open(dir.path());
     assert!(found.is_empty() && !folder.path().exists());
     assert!(again.accept(launch(1)));
+}
+
+#[test]
+fn what_no_supervisor_began_is_started_afresh_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut ledger, _) = open(dir.path());
+    ledger.accept(launch(1));
+    let folder = ledger.job_dir(key(1));
+    fs::create_dir_all(folder.run()).unwrap();
+    ledger.write_record(key(1)).unwrap();
+    let supervisor = folder.lock().unwrap().unwrap();
+    assert_eq!(open(dir.path()).1, [(key(1), Found::Started)], "one lives and is about to begin");
+    drop(supervisor);
+    assert_eq!(open(dir.path()).1, []);
+    assert!(!folder.path().exists());
 }
 
 #[test]

@@ -56,7 +56,8 @@ fn stated_cpus_have_a_shape() {
 #[test]
 fn the_shape_of_a_machine_is_counted() {
     // (socket, core) by CPU.
-    let rows: &[(&[(i32, i32)], Option<(u32, u32, u32)>)] = &[
+    type Row<'a> = (&'a [(i32, i32)], Option<(u32, u32, u32)>);
+    let rows: &[Row<'_>] = &[
         (&[(0, 0), (0, 1)], Some((1, 2, 1))),
         (&[(0, 0), (0, 0), (1, 0), (1, 0)], Some((2, 1, 2))),
         (&[(0, 0), (0, 1), (0, 0), (0, 1)], Some((1, 2, 2))),
