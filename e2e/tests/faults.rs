@@ -95,7 +95,7 @@ fn a_killed_supervisor_sends_the_job_back_into_the_queue() {
 }
 
 #[test]
-fn runc_killed_in_the_middle_of_a_start_loses_no_job() {
+fn soak_runc_killed_in_the_middle_of_a_start_loses_no_job() {
     let cluster = cluster();
     let dir = cluster.dir().to_string_lossy().into_owned();
     for round in 0..rounds(8, 60) {
