@@ -1,0 +1,356 @@
+//! Logs that earlier versions wrote are read and replayed for ever (ADR 0002).
+//!
+//! `golden/entries_v1.bin` was written once and stays as it is; what its replay gave stands in `entries_v1.txt`. When commands
+//! get new fields or variants, add a file of the next number: change [`entries`] and the name, delete nothing, and run
+//! `cargo test -p gpun-core --test golden -- --ignored`.
+
+mod build;
+
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
+
+use build::*;
+use gpun_core::{
+    Attempt, Command, Entry, IndexSet, JobId, MemoryMib, NodeId, RequestId, State, TimeLimit,
+    command::{
+        Act, ENTRY_VERSION, Ended, EndedHow, JobChange, JobEvent, JobRef, JobReport, NodeChange, PartitionChange,
+        Placement,
+    },
+    job::{ExitStatus, GresAlloc, NodeAlloc, SignalScope, Usage},
+    mirror::{decode, encode},
+    node::{GresInventory, Inventory},
+    partition::{Partition, PartitionState},
+    settings::Settings,
+    spec::{ArrayRequest, GresRequest, JobSpec, MemoryRequest, OpenMode, WarnSignal},
+};
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// Every command, with every field set somewhere.
+fn entries() -> Vec<Entry> {
+    let text = |text: &str| Some(text.to_owned());
+    let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let gpu = GresInventory { name: "gpu".into(), kind: text("a100"), count: 2, files: list(&["/dev/a", "/dev/b"]) };
+    let inventory = Inventory {
+        cpus: 8,
+        boards: 1,
+        sockets: 2,
+        cores_per_socket: 4,
+        threads_per_core: 1,
+        memory: MemoryMib(16_000),
+        tmp_disk: MemoryMib(10_000),
+        gres: vec![gpu],
+        features: list(&["ib"]),
+        weight: 3,
+        address: "10.0.0.1".into(),
+        host_name: "host1".into(),
+        os: "Linux 6".into(),
+        arch: "x86_64".into(),
+        version: "0.1.0".into(),
+        boot_time: START,
+        daemon_start: START.plus_s(1),
+        stated: true,
+    };
+    let full = JobSpec {
+        name: "full".into(),
+        partitions: list(&["batch", "other"]),
+        account: text("lab"),
+        qos: text("normal"),
+        comment: text("a comment"),
+        wckey: text("key"),
+        work_dir: "/home/alice".into(),
+        std_in: text("/dev/null"),
+        std_out: text("out-%j"),
+        std_err: text("err-%j"),
+        open_mode: Some(OpenMode::Append),
+        time_limit: Some(TimeLimit::Seconds(600)),
+        time_min: Some(TimeLimit::Seconds(60)),
+        begin: Some(START.plus_s(20)),
+        deadline: Some(START.plus_s(90_000)),
+        nodes_min: Some(1),
+        nodes_max: Some(1),
+        ntasks: Some(2),
+        ntasks_per_node: Some(2),
+        cpus_per_task: Some(2),
+        memory: MemoryRequest::PerCpu(MemoryMib(100)),
+        tmp_disk: Some(MemoryMib(10)),
+        gres: vec![GresRequest { name: "gpu".into(), kind: text("a100"), count: 1 }],
+        features: list(&["ib"]),
+        node_list: list(&["n1"]),
+        exclude: list(&["n2"]),
+        nice: 5,
+        priority: Some(77),
+        requeue: Some(true),
+        warn: Some(WarnSignal { signal: 10, before_s: 60, batch_only: true }),
+        container_image: text("/images/x"),
+        container_mounts: list(&["/data:/data:ro"]),
+        container_workdir: text("/work"),
+        command: text("/home/alice/run.sh"),
+        args: list(&["a", "b"]),
+        submit_line: text("sbatch run.sh a b"),
+        umask: Some(0o022),
+        submit_host: text("login1"),
+        submit_sid: Some(4711),
+        oversubscribe: Some(false),
+        reservation: text("none"),
+        rlimits: vec![(7, 1024)],
+        ..JobSpec::default()
+    };
+    let array = JobSpec {
+        array: Some(ArrayRequest { tasks: [1, 2, 4, 8].into_iter().collect(), max_running: Some(2) }),
+        memory: MemoryRequest::PerNode(MemoryMib(50)),
+        exclusive: false,
+        contiguous: true,
+        overcommit: true,
+        ..tasks(1)
+    };
+    let held = JobSpec { hold: true, ..tasks(1) };
+    let submit = |number: u8, spec: JobSpec| {
+        let mut submit = submission(RequestId([number; 16]), &ALICE, spec);
+        submit.owner.groups = vec![1001, 27];
+        submit.owner.group = "users".into();
+        submit.owner.home = "/home/alice".into();
+        Command::Submit(Box::new(submit))
+    };
+    let act = |act| Command::Act { who: ROOT, act };
+    let change = JobChange {
+        name: text("renamed"),
+        time_limit: Some(TimeLimit::Infinite),
+        partitions: Some(list(&["batch"])),
+        priority: Some(9),
+        nice: Some(1),
+        comment: text("changed"),
+        node_list: Some(Vec::new()),
+        exclude: Some(Vec::new()),
+        requeue: Some(true),
+        begin: Some(START),
+        array_max_running: Some(4),
+        nodes_min: Some(1),
+        nodes_max: Some(2),
+        ntasks: Some(1),
+        cpus_per_task: Some(1),
+        memory_per_node: Some(MemoryMib(10)),
+        memory_per_cpu: Some(MemoryMib(10)),
+        features: Some(Vec::new()),
+        account: text("lab2"),
+        qos: text("high"),
+        std_out: text("o"),
+        std_err: text("e"),
+        deadline: Some(START.plus_s(99_000)),
+        work_dir: text("/tmp"),
+    };
+    let alloc = |first: u32, count: u32, memory: u64| NodeAlloc {
+        node: NodeId(1),
+        cpus: (first..first + count).collect(),
+        memory: MemoryMib(memory),
+        tasks: 1,
+        gres: Vec::new(),
+    };
+    let gres = GresAlloc { name: "gpu".into(), kind: text("a100"), indexes: IndexSet::first_n(1) };
+    let full_alloc = NodeAlloc { tasks: 2, gres: vec![gres], ..alloc(0, 4, 400) };
+    let place = |job, task, attempt, alloc| {
+        Command::Place(Placement {
+            job: JobId(job),
+            task,
+            seen_attempt: Attempt(attempt),
+            partition: "batch".into(),
+            allocs: vec![alloc],
+        })
+    };
+    let report = |job, attempt, event| Command::Report {
+        node: NodeId(1),
+        reports: vec![JobReport { job: JobId(job), attempt: Attempt(attempt), event }],
+    };
+    let ended = |how, code, signal| {
+        JobEvent::Ended(Ended {
+            at: START.plus_s(40),
+            how,
+            exit: ExitStatus { code, signal },
+            text: text("words"),
+            usage: Usage { max_rss_kib: 5, user_ms: 6, system_ms: 7 },
+        })
+    };
+    let batch = Partition {
+        name: "batch".into(),
+        nodes: list(&["n1", "n2"]),
+        is_default: true,
+        max_time: TimeLimit::Infinite,
+        default_time: Some(TimeLimit::Seconds(3600)),
+        state: PartitionState::Up,
+        min_nodes: Some(1),
+        max_nodes: Some(2),
+        root_only: false,
+        allow_accounts: Vec::new(),
+        deny_accounts: list(&["nobody"]),
+        priority_job_factor: Some(2),
+        priority_tier: Some(3),
+        def_mem_per_cpu: Some(MemoryMib(100)),
+        hidden: true,
+    };
+    let other = Partition {
+        is_default: false,
+        allow_accounts: list(&["lab"]),
+        root_only: true,
+        ..Partition::all_nodes("other")
+    };
+    let settings = Settings {
+        cluster_name: "golden".into(),
+        first_job_id: 1,
+        max_job_id: 1000,
+        max_job_count: 100,
+        max_array_size: 1001,
+        min_job_age_s: 300,
+        kill_wait_s: 30,
+        node_down_s: 300,
+        def_mem_per_cpu: Some(MemoryMib(10)),
+        request_memory_s: 3600,
+        operators: vec![100],
+        launch_faults_max: 2,
+        config_digest: Some(digest(9)),
+    };
+    let configure = Command::Configure { settings: Box::new(settings), partitions: vec![batch, other] };
+    let register = |name: &str| Command::RegisterNode { name: name.into(), inventory: inventory.clone() };
+    let entry = |seconds, commands| Entry { version: ENTRY_VERSION, stamp: START.plus_s(seconds), commands };
+    let jobs = |job| one(JobId(job));
+    let partition_change = PartitionChange {
+        state: Some(PartitionState::Drain),
+        max_time: Some(TimeLimit::Seconds(7200)),
+        default_time: Some(TimeLimit::Seconds(60)),
+        is_default: Some(true),
+    };
+    vec![
+        entry(0, vec![configure, register("n1"), register("n2")]),
+        entry(1, vec![submit(1, full), submit(2, array), submit(3, held), submit(1, tasks(1)), submit(4, tasks(1))]),
+        entry(
+            30,
+            vec![
+                place(1, None, 0, full_alloc),
+                place(2, Some(1), 0, alloc(4, 1, 50)),
+                place(4, None, 9, alloc(5, 1, 100)),
+            ],
+        ),
+        entry(31, vec![report(1, 1, JobEvent::Launched { at: START.plus_s(30) })]),
+        entry(32, vec![act(Act::Signal { jobs: jobs(1), signal: 12, scope: SignalScope::Batch })]),
+        entry(33, vec![act(Act::UpdateJob { jobs: jobs(4), change: Box::new(change) })]),
+        entry(34, vec![act(Act::Release(jobs(3))), act(Act::Hold { jobs: jobs(3), as_user: true })]),
+        entry(35, vec![act(Act::Cancel(JobRef { job: JobId(2), tasks: Some([2, 4].into_iter().collect()) }))]),
+        entry(36, vec![act(Act::Requeue { jobs: jobs(1), hold: true })]),
+        entry(40, vec![report(1, 1, ended(EndedHow::Ordered, 0, 15)), report(5, 1, ended(EndedHow::Lost, 0, 0))]),
+        entry(41, vec![place(4, None, 0, alloc(0, 1, 10))]),
+        entry(42, vec![report(4, 1, ended(EndedHow::Exited, 3, 0))]),
+        entry(43, vec![place(5, None, 1, alloc(0, 1, 50)), report(5, 2, ended(EndedHow::LaunchFailed, 1, 0))]),
+        entry(44, vec![place(2, Some(8), 0, alloc(0, 1, 50)), Command::NodeLost { node: NodeId(1) }]),
+        entry(45, vec![act(Act::UpdateNode { name: "n2".into(), change: NodeChange::Drain { reason: "d".into() } })]),
+        entry(46, vec![act(Act::UpdateNode { name: "n2".into(), change: NodeChange::Resume })]),
+        entry(47, vec![act(Act::UpdateNode { name: "n2".into(), change: NodeChange::Down { reason: "x".into() } })]),
+        entry(48, vec![act(Act::UpdatePartition { name: "batch".into(), change: partition_change })]),
+        entry(20, vec![Command::Tick]),
+        entry(5000, vec![Command::Tick]),
+    ]
+}
+
+/// Entries one after the other, each after its length.
+fn pack(entries: &[Entry]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for entry in entries {
+        let one = encode(entry);
+        bytes.extend((one.len() as u32).to_be_bytes());
+        bytes.extend(one);
+    }
+    bytes
+}
+
+fn unpack(mut bytes: &[u8]) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
+        let (one, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
+        entries.push(decode(one).expect("an entry of an earlier version"));
+        bytes = rest;
+    }
+    entries
+}
+
+/// What a replay gives, in words: each outcome, and the jobs that an entry changed.
+fn replay(entries: Vec<Entry>) -> String {
+    let (mut state, mut mirror) = (State::default(), Mirror::default());
+    let (mut text, mut lines) = (String::new(), BTreeMap::new());
+    for (number, entry) in entries.into_iter().enumerate() {
+        for outcome in state.apply(entry, &mut mirror) {
+            writeln!(text, "{number} {outcome:?}").expect("text");
+        }
+        state.check().expect("state");
+        for job in state.jobs() {
+            let line = format!(
+                "{:?} {:?} hold={:?} attempt={} restarts={} priority={} limit={:?} cpus={}",
+                job.state,
+                job.reason,
+                job.hold,
+                job.attempt,
+                job.restarts,
+                job.priority,
+                job.time_limit,
+                job.run.as_ref().map_or(0, gpun_core::job::Run::cpus),
+            );
+            if lines.insert(job.id, line.clone()).as_ref() != Some(&line) {
+                writeln!(text, "{number}   job {}: {line}", job.id).expect("text");
+            }
+        }
+        let gone: Vec<JobId> = lines.keys().copied().filter(|id| state.job(*id).is_none()).collect();
+        for id in gone {
+            lines.remove(&id);
+            writeln!(text, "{number}   job {id}: gone").expect("text");
+        }
+    }
+    assert_eq!(mirror.load(), state);
+    text
+}
+
+#[test]
+fn old_logs_replay() {
+    let read = |name: &str| fs::read(golden(name)).unwrap_or_else(|error| panic!("golden file {name}: {error}"));
+    let entries = unpack(&read("entries_v1.bin"));
+    let want = String::from_utf8(read("entries_v1.txt")).expect("text");
+    assert_eq!(replay(entries), want);
+}
+
+/// As long as nothing was added, this build writes what was written then. When something is, this is what tells to add a file.
+#[test]
+fn this_build_writes_the_newest_golden_file() {
+    let entries = entries();
+    let bytes = fs::read(golden("entries_v1.bin")).expect("the golden file");
+    assert_eq!(unpack(&bytes), entries);
+    assert!(
+        pack(&entries) == bytes,
+        "the encoding of entries changed: add a golden file, and say so in ADR 0002's terms"
+    );
+}
+
+#[test]
+fn every_command_is_in_it() {
+    let mut seen = [false; 8];
+    for command in entries().iter().flat_map(|entry| &entry.commands) {
+        // A new command does not compile here: add it to `entries` too.
+        let at = match command {
+            Command::Submit(_) => 0,
+            Command::Act { .. } => 1,
+            Command::Place(_) => 2,
+            Command::Report { .. } => 3,
+            Command::RegisterNode { .. } => 4,
+            Command::NodeLost { .. } => 5,
+            Command::Configure { .. } => 6,
+            Command::Tick => 7,
+        };
+        seen[at] = true;
+    }
+    assert_eq!(seen, [true; 8]);
+}
+
+#[test]
+#[ignore = "writes a golden file that does not exist yet; never overwrites one"]
+fn write_the_golden_file() {
+    let path = golden("entries_v1.bin");
+    assert!(!path.exists(), "{} exists and stays as it is: choose the next number", path.display());
+    fs::write(&path, pack(&entries())).expect("written");
+    fs::write(golden("entries_v1.txt"), replay(entries())).expect("written");
+}
