@@ -1,6 +1,6 @@
 //! How many tiny jobs a second go through the supervisor, beside bare `runc create, start, delete` in the same run.
 //!
-//! `cargo run --release -p gpund --example launch_rate -- [JOBS] [IN_PARALLEL] [ROUNDS]`, as root. It needs the shim of the
+//! `cargo run --release -p gpund --example launch_rate -- [JOBS] [IN_PARALLEL] [ROUNDS] [--shim]`, as root. It needs the shim of the
 //! same profile beside it: `cargo build --release -p gpund --bins`.
 
 use std::fs;
@@ -20,13 +20,17 @@ use nix::sys::resource::{UsageWho, getrusage};
 const RUNC: &str = "runc";
 
 fn main() -> Result<()> {
-    let mut args = std::env::args().skip(1).map(|a| a.parse::<u32>());
+    let mut args = std::env::args().skip(1).filter(|a| !a.starts_with('-')).map(|a| a.parse::<u32>());
     let mut next = |default| args.next().unwrap_or(Ok(default));
     let (jobs, parallel, rounds) = (next(1000)?, next(3)?, next(1)?);
     gpund::sys::become_subreaper()?;
     let root = tempfile::Builder::new().prefix("launch-rate").tempdir_in("/var/tmp")?;
     let bench = Bench::new(root.path())?;
     println!("{jobs} jobs, {parallel} in parallel, {rounds} rounds; CPU is user + system of all processes, a job");
+    if std::env::args().any(|a| a == "--shim") {
+        measure("gpund-shim", jobs, parallel, |n| bench.shim(n))?;
+        return Ok(gpund::recover::remove_node_cgroup(&Linux, &bench.cgroup)?);
+    }
     for _ in 0..rounds {
         let bare = measure("runc create, start, delete (`runc spec`)", jobs, parallel, |n| bench.bare("bare", n))?;
         let ours = measure("runc create, start, delete (our config)", jobs, parallel, |n| bench.bare("lean", n))?;

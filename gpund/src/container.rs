@@ -13,7 +13,7 @@ use crate::image;
 use crate::jobdir::JobDir;
 use crate::phase::ExitKind;
 use crate::raw::{RawText, to_hex};
-use crate::spec::{ImageRoot, LaunchSpec, Root};
+use crate::spec::{ImageRoot, LaunchSpec, Root, Stdio};
 use crate::sys::{Kind, Sys, ensure_dir, ensure_dirs};
 
 /// Why a container could not be made.
@@ -51,6 +51,7 @@ struct Rooted {
     argv_front: Vec<RawText>,
     env: Vec<RawText>,
     work_dir: RawText,
+    stdio: Stdio,
 }
 
 /// Makes everything that the runtime needs, in this order: a mount namespace for the shim, the root file system, the run
@@ -64,13 +65,11 @@ pub fn prepare(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, cgroups: &Cgroups
         Root::Host { writable } => host_root(sys, dir, spec, writable)?,
         Root::Image(image) => image_root(sys, dir, spec, image)?,
     };
+    let run = dir.run();
+    let own = Bind { source: run, target: gpun_init::RUN_DIR.into(), read_only: false, recursive: false };
+    // First: an image's streams lie below it, and no mount of the launch may.
+    rooted.binds.insert(0, own);
     add_mounts(sys, spec, &mut rooted.binds)?;
-    rooted.binds.push(Bind {
-        source: dir.run(),
-        target: gpun_init::RUN_DIR.into(),
-        read_only: false,
-        recursive: false,
-    });
     fill_run_folder(sys, dir, spec, &rooted)?;
     let parts = Parts {
         rootfs: &rooted.rootfs,
@@ -103,7 +102,11 @@ pub fn pid_file(dir: &JobDir) -> PathBuf {
 }
 
 /// Removes all that [`prepare`] made, but for the launch itself and the logs.
-pub fn remove_files(sys: &dyn Sys, dir: &JobDir) -> io::Result<()> {
+pub fn remove_files(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec) -> io::Result<()> {
+    if matches!(spec.root, Root::Image(_)) {
+        // Seen only from the shim's own mount namespace; from any other there is nothing to detach.
+        let _ = sys.unmount(&dir.bundle().join("rootfs"));
+    }
     for name in ["tmp", "vartmp", "upper", "work", "run", "bundle"] {
         sys.remove_tree(&dir.path().join(name))?;
     }
@@ -134,9 +137,9 @@ fn fill_run_folder(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, rooted: &Root
         argv: bytes(&argv),
         env: bytes(&rooted.env),
         work_dir: rooted.work_dir.0.clone(),
-        stdin: spec.stdio.stdin.0.clone(),
-        stdout: spec.stdio.stdout.0.clone(),
-        stderr: spec.stdio.stderr.0.clone(),
+        stdin: rooted.stdio.stdin.0.clone(),
+        stdout: rooted.stdio.stdout.0.clone(),
+        stderr: rooted.stdio.stderr.0.clone(),
         append: spec.stdio.open_mode == crate::spec::OpenMode::Append,
         umask: spec.umask,
         rlimits: spec.rlimits.iter().filter_map(|r| Some((rlimit_number(&r.name)?, r.soft))).collect(),
@@ -179,6 +182,7 @@ fn host_root(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, writable: &[PathBuf
         argv_front: Vec::new(),
         env: spec.env.clone(),
         work_dir: spec.work_dir.clone(),
+        stdio: spec.stdio.clone(),
     })
 }
 
@@ -283,6 +287,7 @@ fn image_root(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, image: &ImageRoot)
         argv_front: r.entrypoint,
         env: r.env,
         work_dir: r.work_dir,
+        stdio: r.stdio,
     })
 }
 

@@ -269,7 +269,7 @@ pub fn clean(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, cgroups: &Cgroups) 
     // What `runc delete` does for a stopped container (no hooks are set), without its 4 ms.
     let removed = killed.and_then(|()| cgroups.remove(sys, &group));
     let state = sys.remove_tree(&spec.runc_root.join(spec.container_id()));
-    let files = container::remove_files(sys, dir);
+    let files = container::remove_files(sys, dir, spec);
     removed.and(state).and(files)
 }
 

@@ -6,14 +6,15 @@ mod raw;
 #[cfg(test)]
 pub mod record;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gpun_init::Order;
 
 pub use linux::Linux;
-pub use raw::{Reaped, as_user, become_session_leader, become_subreaper, child_signal_fd, reap};
+pub use raw::{Reaped, as_user, become_session_leader, become_subreaper, child_signal_fd, has_xattr, reap, set_xattr};
 
 use crate::spec::Identity;
 
@@ -53,6 +54,18 @@ pub trait Sys {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// Writes to a file that exists, in one call (control files of the kernel).
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+    /// A file below `root` as if `root` were `/`, up to 16 MiB.
+    fn read_in_root(&self, root: &Path, path: &Path) -> io::Result<Vec<u8>>;
+    /// Opens a file or folder for reading, if that user may.
+    fn open_as(&self, path: &Path, who: &Identity) -> io::Result<File>;
+    /// A new file in that folder that has no name and is gone when it is closed.
+    fn unnamed_file(&self, dir: &Path) -> io::Result<File>;
+    /// Waits until the lock file is this process's; it is until the file is closed.
+    fn lock_file(&self, path: &Path) -> io::Result<File>;
+    /// Unpacks a layer into an empty folder, see [`crate::image::unpack`].
+    fn unpack(&self, layer: &mut dyn Read, into: &Path) -> io::Result<()>;
+    /// Copies an unpacked layer onto a folder, see [`crate::image::copy_layer`].
+    fn copy_layer(&self, layer: &Path, onto: &Path) -> io::Result<()>;
     /// Makes a new file; one that is there already is replaced, never followed or written into.
     fn create(&self, path: &Path, bytes: &[u8], mode: u32, owner: Owner) -> io::Result<()>;
     /// Makes a folder with exactly that mode; `AlreadyExists` is an error.

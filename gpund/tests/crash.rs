@@ -1,5 +1,6 @@
 //! The supervisor or the runtime is killed at any moment: what was launched is taken away again.
 #![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod common;
 

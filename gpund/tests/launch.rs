@@ -1,5 +1,6 @@
 //! Real launches with the real runtime.
 #![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 mod common;
 

@@ -30,6 +30,45 @@ impl Sys for Linux {
         Ok(bytes)
     }
 
+    fn read_in_root(&self, root: &Path, path: &Path) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        raw::open_in_root(root, path)?.take(READ_MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn open_as(&self, path: &Path, who: &Identity) -> io::Result<File> {
+        // A FIFO would make the open wait for a writer.
+        let open = || OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+        let file = if who.uid == 0 { open() } else { raw::as_user(who.uid, who.gid, &who.groups, open) }?;
+        let kind = file.metadata()?.file_type();
+        if kind.is_file() || kind.is_dir() { Ok(file) } else { Err(io::Error::other("it is no file and no folder")) }
+    }
+
+    fn unnamed_file(&self, dir: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(dir)
+    }
+
+    fn lock_file(&self, path: &Path) -> io::Result<File> {
+        loop {
+            let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+            file.lock()?;
+            // Whoever held it before may have removed it.
+            use std::os::unix::fs::MetadataExt;
+            let same = fs::metadata(path).is_ok_and(|m| file.metadata().is_ok_and(|f| f.ino() == m.ino()));
+            if same {
+                return Ok(file);
+            }
+        }
+    }
+
+    fn unpack(&self, layer: &mut dyn Read, into: &Path) -> io::Result<()> {
+        crate::image::unpack(layer, into)
+    }
+
+    fn copy_layer(&self, layer: &Path, onto: &Path) -> io::Result<()> {
+        crate::image::copy_layer(layer, onto)
+    }
+
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         OpenOptions::new().write(true).open(path)?.write_all(bytes)
     }

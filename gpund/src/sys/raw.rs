@@ -143,6 +143,13 @@ pub fn set_xattr(path: &Path, name: &str, value: &[u8]) -> io::Result<()> {
     check(unsafe { libc::lsetxattr(path.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0) }).map(drop)
 }
 
+/// Whether a path has an extended attribute; a link is not followed.
+pub fn has_xattr(path: &Path, name: &str) -> bool {
+    let (Ok(path), Ok(name)) = (CString::new(path.as_os_str().as_bytes()), CString::new(name)) else { return false };
+    // SAFETY: both strings end in NUL; with size 0 nothing is written.
+    unsafe { libc::lgetxattr(path.as_ptr(), name.as_ptr(), ptr::null_mut(), 0) >= 0 }
+}
+
 /// Opens a file below `root` as if `root` were `/`: no link leads out of it.
 pub fn open_in_root(root: &Path, path: &Path) -> io::Result<std::fs::File> {
     let dir = std::fs::File::open(root)?;

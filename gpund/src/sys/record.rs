@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,6 +58,25 @@ impl Sys for Record {
             return Ok(left.join("\n").into_bytes());
         }
         Ok(bytes)
+    }
+    fn read_in_root(&self, root: &Path, path: &Path) -> io::Result<Vec<u8>> {
+        self.read(&root.join(path.strip_prefix("/").unwrap_or(path)))
+    }
+    fn open_as(&self, path: &Path, _: &Identity) -> io::Result<File> {
+        self.act(format!("open {}", path.display()))?;
+        Err(io::ErrorKind::NotFound.into())
+    }
+    fn unnamed_file(&self, _: &Path) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn lock_file(&self, _: &Path) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn unpack(&self, _: &mut dyn Read, into: &Path) -> io::Result<()> {
+        self.act(format!("unpack {}", into.display()))
+    }
+    fn copy_layer(&self, layer: &Path, onto: &Path) -> io::Result<()> {
+        self.act(format!("copy {} {}", layer.display(), onto.display()))
     }
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.act(format!("write {} {}", path.display(), String::from_utf8_lossy(bytes)))

@@ -1,4 +1,5 @@
 //! A node in a temporary folder, and launches on it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 #![allow(dead_code, reason = "each test program uses another part")]
 
 use std::fs;
