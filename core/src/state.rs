@@ -9,7 +9,7 @@ use crate::{
     Attempt, Digest, JobId, NodeId, RequestId, Shared, TimeMs,
     job::{ArrayRole, GresAlloc, Job, JobState},
     mirror::{Meta, RequestRecord, Table, decode},
-    node::{GresTaken, Node},
+    node::{GresTaken, Liveness, Node},
     partition::Partition,
     settings::Settings,
 };
@@ -176,7 +176,21 @@ impl State {
     pub fn next_due(&self) -> Option<TimeMs> {
         let purge = self.over.get_min().map(|(ended, _)| ended.plus_s(self.settings.min_job_age_s));
         let forget = self.request_ends.get_min().map(|(forget, _)| *forget);
-        purge.into_iter().chain(forget).min()
+        let silent = self.silent_nodes().map(|(due, _)| due).min();
+        purge.into_iter().chain(forget).chain(silent).min()
+    }
+
+    /// The node that runs a job's script, for a job that holds resources: the first of its allocations.
+    pub fn runs_script_of(&self, job: JobId) -> Option<NodeId> {
+        let job = self.jobs.get(&job).filter(|job| job.holds_resources())?;
+        job.run.as_ref()?.allocs.first().map(|alloc| alloc.node)
+    }
+
+    /// Nodes that were set down and have still to end jobs, with the time at which they are given up.
+    pub(crate) fn silent_nodes(&self) -> impl Iterator<Item = (TimeMs, NodeId)> {
+        let down = self.nodes.values().filter(|node| node.liveness == Liveness::Down);
+        let holds = |node: &Node| node.taken.jobs.iter().any(|job| self.runs_script_of(*job) == Some(node.id));
+        down.filter(move |node| holds(node)).map(|node| (node.since.plus_s(self.settings.node_down_s), node.id))
     }
 
     /// Memory that a job gets on a node where it has `cpus` CPUs.
@@ -329,10 +343,9 @@ impl State {
         }
     }
 
-    /// The attempt of a job that holds resources and whose script this node runs: the first of its allocations.
+    /// The attempt of a job that holds resources and whose script this node runs.
     pub fn attempt_run_by(&self, job: JobId, node: NodeId) -> Option<Attempt> {
-        let job = self.jobs.get(&job).filter(|job| job.holds_resources())?;
-        job.run.as_ref()?.allocs.first().is_some_and(|alloc| alloc.node == node).then_some(job.attempt)
+        (self.runs_script_of(job)? == node).then(|| self.jobs.get(&job).map(|job| job.attempt))?
     }
 }
 

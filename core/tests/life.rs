@@ -198,8 +198,12 @@ fn losing_a_node() {
         world.act(&ALICE, Act::Requeue { jobs: one(held), hold: true }).expect("ordered");
         let node = world.state.node_named("n1").expect("node").id;
         if by_hand {
-            let change = NodeChange::Down { reason: "smoke".into() };
-            world.act(&ROOT, Act::UpdateNode { name: "n1".into(), change }).expect("down");
+            // Once for a node that may still answer; again for one that is known to be dead.
+            for holds in [true, false] {
+                let change = NodeChange::Down { reason: "smoke".into() };
+                world.act(&ROOT, Act::UpdateNode { name: "n1".into(), change }).expect("down");
+                assert_eq!(world.job(again).holds_resources(), holds);
+            }
         } else {
             assert_eq!(world.done(Command::NodeLost { node }), Outcome::Done { count: 4 });
         }
@@ -239,6 +243,41 @@ fn losing_a_node_that_only_helps() {
         world.done(Command::NodeLost { node });
     }
     assert_eq!((world.job_state(job), world.job(job).holds_resources()), (JobState::Pending, false));
+}
+
+/// What becomes of a job on a node that was set down while in contact.
+#[test]
+fn a_node_set_down_has_still_to_end_its_jobs() {
+    let down = || Act::UpdateNode { name: "n1".into(), change: NodeChange::Down { reason: "smoke".into() } };
+    for (requeue, before, after) in
+        [(None, JobState::Running, JobState::Pending), (Some(false), JobState::NodeFail, JobState::NodeFail)]
+    {
+        for answers in [true, false] {
+            let mut world = World::new();
+            world.configure(Settings { min_job_age_s: 1000, ..settings() }, Vec::new());
+            let job = running(&mut world, JobSpec { requeue, ..tasks(1) });
+            world.act(&ROOT, down()).expect("down");
+            let node = world.state.node_named("n1").expect("node");
+            assert!(!node.takes_jobs());
+            assert_eq!(gpun_core::desired::desired(&world.state, node.id).jobs.len(), 1, "it is told to end it");
+            assert_eq!((world.job_state(job), world.job(job).holds_resources()), (before, true));
+            if answers {
+                world.end("n1", job, 1, EndedHow::Ordered, (0, 15));
+            } else {
+                let due = world.now.plus_s(world.state.settings().node_down_s);
+                assert_eq!(world.state.next_due(), Some(due));
+                world.pass(299);
+                assert!(world.job(job).holds_resources());
+                world.pass(1);
+            }
+            assert_eq!(
+                (world.job_state(job), world.job(job).holds_resources()),
+                (after, false),
+                "{requeue:?} {answers}"
+            );
+            assert!(world.state.next_due().is_none_or(|due| due > world.now), "nothing is left to do");
+        }
+    }
 }
 
 #[test]

@@ -175,8 +175,7 @@ impl Applying<'_> {
         let now = self.now;
         let mark = |reason: &String| Mark { reason: reason.clone(), uid: who.uid, since: now };
         if let NodeChange::Down { reason } = change {
-            self.lose_node(id, Some(mark(reason)))?;
-            return Ok(1);
+            return self.set_down(id, mark(reason)).map(|()| 1);
         }
         if let Some(node) = self.state.nodes.get_mut(&id) {
             let node = node.make_mut();

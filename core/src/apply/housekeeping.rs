@@ -64,7 +64,8 @@ impl Applying<'_> {
         let jobs: Vec<JobId> = node.taken.jobs.clone();
         self.dirty.nodes.insert(id);
         for job in &jobs {
-            if self.lose_part_of(*job, id) {
+            if self.state.runs_script_of(*job) != Some(id) {
+                self.order_end(*job);
                 continue;
             }
             self.change(*job, |job| match job.end_order.map(|order| order.cause) {
@@ -77,14 +78,26 @@ impl Applying<'_> {
         Ok(jobs.len() as u32)
     }
 
-    /// Orders a job to end whose script runs on another node, in contact: what it has is free once that node says so.
-    /// False where there is no such node.
-    fn lose_part_of(&mut self, id: JobId, lost: NodeId) -> bool {
-        let first = self.state.job(id).and_then(|job| Some(job.run.as_ref()?.allocs.first()?.node));
-        let Some(first) = first.filter(|first| *first != lost) else { return false };
-        if self.state.node(first).is_none_or(|node| node.liveness != Liveness::Up) {
-            return false;
+    /// Sets a node down by hand. One in contact has still to end its jobs, and what they have is free once it says so: else a
+    /// job could run twice. One that stays silent, or is set down again, is given up.
+    pub(super) fn set_down(&mut self, id: NodeId, mark: Mark) -> Result<(), Refusal> {
+        let now = self.now;
+        let node = self.state.nodes.get_mut(&id).ok_or(Refusal::UnknownNode)?;
+        if node.liveness != Liveness::Up {
+            return self.lose_node(id, Some(mark)).map(|_| ());
         }
+        let node = node.make_mut();
+        node.liveness = Liveness::Down;
+        node.since = now;
+        node.down = Some(mark);
+        let jobs = node.taken.jobs.clone();
+        self.dirty.nodes.insert(id);
+        jobs.into_iter().for_each(|job| self.order_end(job));
+        Ok(())
+    }
+
+    /// Orders a job to end that lost one of its nodes.
+    fn order_end(&mut self, id: JobId) {
         let now = self.now;
         self.change(id, |job| {
             if job.end_order.is_some() {
@@ -99,7 +112,6 @@ impl Applying<'_> {
             }
             job.end_order = Some(EndOrder { cause, since: now });
         });
-        true
     }
 
     pub(super) fn configure(&mut self, settings: Settings, partitions: Vec<Partition>) -> Result<Outcome, Refusal> {
@@ -142,6 +154,13 @@ impl Applying<'_> {
                 self.mirror.put(Table::History, &history_key(ended, *id), encode(&job));
             }
         }
+        let silent: Vec<NodeId> =
+            self.state.silent_nodes().filter(|(due, _)| *due <= self.now).map(|(_, id)| id).collect();
+        let mut given_up = 0;
+        for id in silent {
+            let mark = self.state.node(id).and_then(|node| node.down.clone());
+            given_up += self.lose_node(id, mark).unwrap_or(0);
+        }
         let ends = self.state.request_ends.iter().take_while(|(forget, _)| *forget <= self.now);
         let ends: Vec<_> = ends.copied().take(PURGE_MAX).collect();
         for (forget, request) in &ends {
@@ -149,6 +168,6 @@ impl Applying<'_> {
             self.state.request_ends.remove(&(*forget, *request));
             self.dirty.requests.insert(*request);
         }
-        Outcome::Done { count: (old.len() + ends.len()) as u32 }
+        Outcome::Done { count: (old.len() + ends.len()) as u32 + given_up }
     }
 }
