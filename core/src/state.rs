@@ -176,8 +176,7 @@ impl State {
     pub fn next_due(&self) -> Option<TimeMs> {
         let purge = self.over.get_min().map(|(ended, _)| ended.plus_s(self.settings.min_job_age_s));
         let forget = self.request_ends.get_min().map(|(forget, _)| *forget);
-        let silent = self.silent_nodes().map(|(due, _)| due).min();
-        purge.into_iter().chain(forget).chain(silent).min()
+        purge.into_iter().chain(forget).min()
     }
 
     /// The node that runs a job's script, for a job that holds resources: the first of its allocations.
@@ -186,11 +185,11 @@ impl State {
         job.run.as_ref()?.allocs.first().map(|alloc| alloc.node)
     }
 
-    /// Nodes that were set down and have still to end jobs, with the time at which they are given up.
-    pub(crate) fn silent_nodes(&self) -> impl Iterator<Item = (TimeMs, NodeId)> {
-        let down = self.nodes.values().filter(|node| node.liveness == Liveness::Down);
-        let holds = |node: &Node| node.taken.jobs.iter().any(|job| self.runs_script_of(*job) == Some(node.id));
-        down.filter(move |node| holds(node)).map(|node| (node.since.plus_s(self.settings.node_down_s), node.id))
+    /// Nodes that a leader has to give up when they are silent: those in contact, and those set down that have still to end
+    /// jobs. Silence is for the leader to tell, by a clock that never jumps.
+    pub fn nodes_to_hear(&self) -> impl Iterator<Item = &Shared<Node>> {
+        let runs = |node: &Node| node.taken.jobs.iter().any(|job| self.runs_script_of(*job) == Some(node.id));
+        self.nodes.values().filter(move |node| node.liveness == Liveness::Up || runs(node))
     }
 
     /// Memory that a job gets on a node where it has `cpus` CPUs.

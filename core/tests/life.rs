@@ -254,7 +254,6 @@ fn a_node_set_down_has_still_to_end_its_jobs() {
     {
         for answers in [true, false] {
             let mut world = World::new();
-            world.configure(Settings { min_job_age_s: 1000, ..settings() }, Vec::new());
             let job = running(&mut world, JobSpec { requeue, ..tasks(1) });
             world.act(&ROOT, down()).expect("down");
             let node = world.state.node_named("n1").expect("node");
@@ -264,18 +263,16 @@ fn a_node_set_down_has_still_to_end_its_jobs() {
             if answers {
                 world.end("n1", job, 1, EndedHow::Ordered, (0, 15));
             } else {
-                let due = world.now.plus_s(world.state.settings().node_down_s);
-                assert_eq!(world.state.next_due(), Some(due));
-                world.pass(299);
-                assert!(world.job(job).holds_resources());
-                world.pass(1);
+                let id = node.id;
+                assert!(world.state.nodes_to_hear().any(|node| node.id == id));
+                world.done(Command::NodeLost { node: id });
             }
             assert_eq!(
                 (world.job_state(job), world.job(job).holds_resources()),
                 (after, false),
                 "{requeue:?} {answers}"
             );
-            assert!(world.state.next_due().is_none_or(|due| due > world.now), "nothing is left to do");
+            assert!(world.state.nodes_to_hear().all(|node| node.name != "n1"), "nobody waits for it any more");
         }
     }
 }

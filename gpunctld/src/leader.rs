@@ -10,7 +10,7 @@ use gpun_core::{
     Attempt, Command, JobId, NodeId, State,
     command::JobReport,
     desired::{Desired, desired},
-    node::{Liveness, Node},
+    node::Node,
 };
 use gpun_proto::{
     decode, encode,
@@ -304,7 +304,7 @@ impl Leader {
             self.propose(Command::Tick);
         }
         let silent = Duration::from_secs(view.settings().node_down_s);
-        for node in view.nodes().filter(|node| node.liveness == Liveness::Up) {
+        for node in view.nodes_to_hear() {
             // A new leader gives every node a full period first.
             let quiet = self.sessions.get(&node.id).map_or(self.started, |session| session.heard).elapsed();
             let quiet = if self.sessions.contains_key(&node.id) { quiet } else { self.quiet_since(node.id, quiet) };

@@ -79,7 +79,8 @@ impl Applying<'_> {
     }
 
     /// Sets a node down by hand. One in contact has still to end its jobs, and what they have is free once it says so: else a
-    /// job could run twice. One that stays silent, or is set down again, is given up.
+    /// job could run twice. One that stays silent is given up by [`crate::Command::NodeLost`], and one that is set down again at
+    /// once.
     pub(super) fn set_down(&mut self, id: NodeId, mark: Mark) -> Result<(), Refusal> {
         let now = self.now;
         let node = self.state.nodes.get_mut(&id).ok_or(Refusal::UnknownNode)?;
@@ -154,13 +155,6 @@ impl Applying<'_> {
                 self.mirror.put(Table::History, &history_key(ended, *id), encode(&job));
             }
         }
-        let silent: Vec<NodeId> =
-            self.state.silent_nodes().filter(|(due, _)| *due <= self.now).map(|(_, id)| id).collect();
-        let mut given_up = 0;
-        for id in silent {
-            let mark = self.state.node(id).and_then(|node| node.down.clone());
-            given_up += self.lose_node(id, mark).unwrap_or(0);
-        }
         let ends = self.state.request_ends.iter().take_while(|(forget, _)| *forget <= self.now);
         let ends: Vec<_> = ends.copied().take(PURGE_MAX).collect();
         for (forget, request) in &ends {
@@ -168,6 +162,6 @@ impl Applying<'_> {
             self.state.request_ends.remove(&(*forget, *request));
             self.dirty.requests.insert(*request);
         }
-        Outcome::Done { count: (old.len() + ends.len()) as u32 + given_up }
+        Outcome::Done { count: (old.len() + ends.len()) as u32 }
     }
 }
