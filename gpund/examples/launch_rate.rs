@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use gpund::jobdir::JobDir;
 use gpund::phase::{ExitKind, Phase};
 use gpund::shimlink::{Event, ShimClient};
-use gpund::spec::{Identity, Limits, LaunchSpec, OpenMode, Root, Stdio as Streams};
+use gpund::spec::{Identity, LaunchSpec, Limits, OpenMode, Root, Stdio as Streams};
 use gpund::sys::Linux;
 use nix::sys::resource::{UsageWho, getrusage};
 

@@ -148,3 +148,95 @@ fn seccomp() -> Value {
 fn text(path: &Path) -> Result<&str, NotUtf8> {
     path.to_str().ok_or_else(|| NotUtf8(path.display().to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::tests::spec;
+    use crate::spec::CpuLimit;
+
+    fn made(spec: &LaunchSpec, binds: &[Bind], limit_swap: bool, cgroup_v2: bool) -> Value {
+        let rootfs = Path::new("/share/roots/x");
+        let parts = Parts { rootfs, read_only: true, binds, limit_swap, cgroup_v2, oom_score_adj: None };
+        serde_json::from_slice(&config(spec, &parts).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_job_is_the_user_without_any_privilege() {
+        for uid in [7001, 0] {
+            let mut spec = spec();
+            spec.identity.uid = uid;
+            let config = made(&spec, &[], true, false);
+            assert_eq!(config["process"]["user"], json!({"uid": uid, "gid": 7001, "additionalGids": [7001, 7100]}));
+            assert_eq!(config["process"]["noNewPrivileges"], true);
+            for set in ["bounding", "effective", "inheritable", "permitted", "ambient"] {
+                assert_eq!(config["process"]["capabilities"][set], json!([]));
+            }
+            assert_eq!(config["linux"]["resources"]["devices"], json!([{"allow": false, "access": "rwm"}]));
+            assert_eq!(config["linux"]["cgroupsPath"], "/n1/job_7");
+            let kinds: Vec<&Value> =
+                config["linux"]["namespaces"].as_array().unwrap().iter().map(|n| &n["type"]).collect();
+            assert_eq!(kinds, ["pid", "mount", "ipc", "uts"]);
+            assert_eq!(config["linux"]["readonlyPaths"].as_array().unwrap().is_empty(), uid != 0);
+        }
+    }
+
+    #[test]
+    fn limits_are_what_was_asked_for() {
+        let cpu = |count, quota, list: Option<&str>| CpuLimit { count, quota, list: list.map(str::to_owned) };
+        let rows = [
+            (Limits::default(), true, json!({})),
+            (
+                Limits { cpu: Some(cpu(2, false, None)), memory_mib: Some(100), pids_max: Some(9) },
+                true,
+                json!({"cpu": {"shares": 2048}, "memory": {"limit": 104_857_600, "swap": 104_857_600}, "pids": {"limit": 9}}),
+            ),
+            (
+                Limits { cpu: Some(cpu(3, true, Some("0-2"))), memory_mib: Some(u64::MAX), pids_max: None },
+                false,
+                json!({"cpu": {"shares": 3072, "period": 100_000, "quota": 300_000, "cpus": "0-2"},
+                       "memory": {"limit": i64::MAX}}),
+            ),
+            (Limits { cpu: Some(cpu(0, false, None)), ..Limits::default() }, true, json!({"cpu": {"shares": 1024}})),
+            (
+                Limits { cpu: Some(cpu(1000, false, None)), ..Limits::default() },
+                true,
+                json!({"cpu": {"shares": 262_144}}),
+            ),
+        ];
+        for (limits, swap, mut expected) in rows {
+            expected["devices"] = json!([{"allow": false, "access": "rwm"}]);
+            assert_eq!(resources(&limits, swap), expected);
+        }
+    }
+
+    #[test]
+    fn binds_follow_the_kernels_own_mounts_in_order() {
+        let bind = |read_only, recursive| Bind { source: "/s".into(), target: "/t".into(), read_only, recursive };
+        let rows = [
+            (bind(true, false), json!(["bind", "ro"])),
+            (bind(false, false), json!(["bind"])),
+            (bind(true, true), json!(["rbind", "rro"])),
+            (bind(false, true), json!(["rbind"])),
+        ];
+        for (bind, options) in rows {
+            let config = made(&spec(), &[bind], true, false);
+            let mounts = config["mounts"].as_array().unwrap();
+            assert_eq!(mounts.last().unwrap()["options"], options);
+            assert_eq!(mounts.len(), 6);
+        }
+        assert!(made(&spec(), &[], true, true)["mounts"].to_string().contains("/sys/fs/cgroup"));
+        use std::os::unix::ffi::OsStrExt;
+        let source = Path::new(std::ffi::OsStr::from_bytes(b"/\xff"));
+        let odd = Bind { source: source.into(), target: "/t".into(), read_only: false, recursive: false };
+        let parts = Parts {
+            rootfs: Path::new("/"),
+            read_only: true,
+            binds: &[odd],
+            limit_swap: true,
+            cgroup_v2: false,
+            oom_score_adj: None,
+        };
+        assert!(config(&spec(), &parts).unwrap_err().to_string().contains("not UTF-8"));
+    }
+}

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::phase::Usage;
-use crate::sys::{Kind, Sys, gone_is_fine};
+use crate::sys::{Kind, Sys, ensure_dirs, gone_is_fine};
 
 /// One mounted hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +81,30 @@ impl Cgroups {
     pub fn can_limit_swap(&self, sys: &dyn Sys) -> bool {
         self.is_v2()
             || self.folder("memory", "/").is_some_and(|f| sys.kind(&f.join("memory.memsw.limit_in_bytes")).is_ok())
+    }
+
+    /// Takes this process out of the service that started it: a service manager that stops gpund by its group must not
+    /// stop the jobs. `parent` is the node's own group. Outside a service nothing is done.
+    pub fn leave_service(&self, sys: &dyn Sys, parent: &str) -> io::Result<()> {
+        let own = sys.read(Path::new("/proc/self/cgroup"))?;
+        let Some(mount) = self.service_mount(&String::from_utf8_lossy(&own)) else { return Ok(()) };
+        let folder = mount.join(parent.trim_start_matches('/')).join("shims");
+        ensure_dirs(sys, &folder)?;
+        sys.write(&folder.join("cgroup.procs"), b"0")
+    }
+
+    /// The hierarchy in which the service manager keeps the group of a process, if that is a service's.
+    fn service_mount(&self, proc_cgroup: &str) -> Option<&Path> {
+        let mut lines = proc_cgroup.lines().filter_map(|l| l.split_once(':')?.1.split_once(':'));
+        lines.find_map(|(controllers, group)| {
+            let service = group.split('/').any(|part| part.ends_with(".service") || part.ends_with(".scope"));
+            let mount = match controllers {
+                "" => self.v2.as_ref(),
+                name => self.v1.iter().find(|h| h.controllers == [name]).map(|h| &h.mount),
+            };
+            let managed = controllers == "name=systemd" || (controllers.is_empty() && self.is_v2());
+            mount.filter(|_| service && managed).map(PathBuf::as_path)
+        })
     }
 
     /// What a group used so far. Files that are not there count as 0.
@@ -226,4 +250,126 @@ pub fn unescape(text: &str) -> String {
         rest = if byte.is_some() { &after[3..] } else { after };
     }
     String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::record::Record;
+
+    const V1: &str = "30 25 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+        31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
+        32 30 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+        33 30 0:28 / /somewhere/else rw - cgroup cgroup rw,memory\n\
+        34 30 0:29 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer\n\
+        35 30 0:30 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,release_agent=/x,name=systemd\n\
+        36 30 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+    const V2: &str = "30 25 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    #[test]
+    fn the_layout_is_found() {
+        let rows: [(&str, bool, &[&str], Option<&str>); 4] = [
+            (V1, false, &["/cpu,cpuacct", "/memory", "/freezer", "/systemd", "/unified"], Some("/memory")),
+            (V2, true, &[""], Some("")),
+            ("", false, &[], None),
+            ("30 25 0:26 / /x rw cgroup2\nrubbish - \n - cgroup\n", false, &[], None),
+        ];
+        for (text, v2, mounts, memory) in rows {
+            let found = Cgroups::parse(text);
+            let at = |m: &&str| PathBuf::from(format!("/sys/fs/cgroup{m}/n1/job_7"));
+            assert_eq!(found.is_v2(), v2, "{text}");
+            assert_eq!(found.folders("/n1/job_7"), mounts.iter().map(at).collect::<Vec<_>>());
+            assert_eq!(found.folder("memory", "/n1/job_7"), memory.as_ref().map(at));
+        }
+        let blank = Cgroups::parse("30 25 0:26 / /a\\040b rw - cgroup2 none rw\n");
+        assert_eq!(blank.folders("/x"), [PathBuf::from("/a b/x")]);
+    }
+
+    #[test]
+    fn usage_and_oom_are_read_in_both_versions() {
+        let v1 = Record::with(&[
+            ("/sys/fs/cgroup/memory/j/memory.max_usage_in_bytes", "2097152\n"),
+            ("/sys/fs/cgroup/cpu,cpuacct/j/cpuacct.usage_user", "1500000\n"),
+            ("/sys/fs/cgroup/cpu,cpuacct/j/cpuacct.usage_sys", "999\n"),
+            ("/sys/fs/cgroup/memory/j/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
+        ]);
+        let v2 = Record::with(&[
+            ("/sys/fs/cgroup/j/memory.peak", "2097152\n"),
+            ("/sys/fs/cgroup/j/cpu.stat", "usage_usec 1510\nuser_usec 1500\nsystem_usec 0\nnr_periods 0\n"),
+            ("/sys/fs/cgroup/j/memory.events", "low 0\nhigh 0\nmax 9\noom 4\noom_kill 3\noom_group_kill 0\n"),
+        ]);
+        let full = Usage { max_rss_kib: 2048, user_us: 1500, sys_us: 0 };
+        let none = Record::default();
+        let rows = [
+            (V1, &v1, full, 3),
+            (V2, &v2, full, 3),
+            (V1, &none, Usage::default(), 0),
+            (V2, &none, Usage::default(), 0),
+        ];
+        for (text, sys, usage, kills) in rows {
+            let cgroups = Cgroups::parse(text);
+            assert_eq!(cgroups.usage(sys, "/j"), usage);
+            assert_eq!(cgroups.oom_kills(sys, "/j"), kills);
+        }
+    }
+
+    #[test]
+    fn all_are_frozen_killed_and_thawed_in_version_1() {
+        let sys = Record::with(&[
+            ("/sys/fs/cgroup/memory/j/cgroup.procs", "11\n12\n"),
+            ("/sys/fs/cgroup/memory/j/step_0/cgroup.procs", "13\n"),
+            ("/sys/fs/cgroup/freezer/j/cgroup.procs", "11\n"),
+        ]);
+        Cgroups::parse(V1).kill(&sys, "/j", Duration::from_secs(1)).unwrap();
+        let mut acts = sys.acts.borrow().clone();
+        acts.retain(|a| !a.contains("cgroup.kill"));
+        let freezer = "write /sys/fs/cgroup/freezer/j/freezer.state";
+        let expected = [format!("{freezer} FROZEN"), "kill -9 11".into(), "kill -9 12".into(), "kill -9 13".into()];
+        assert_eq!(acts[..4], expected);
+        assert_eq!(acts[4], format!("{freezer} THAWED"));
+    }
+
+    #[test]
+    fn what_does_not_die_is_named() {
+        let stubborn = Record::with(&[("/sys/fs/cgroup/j/cgroup.procs", "11\n")]);
+        *stubborn.fail.borrow_mut() = Some(("kill -9".into(), libc::EPERM));
+        let error = Cgroups::parse(V2).kill(&stubborn, "/j", Duration::from_millis(5)).unwrap_err();
+        assert_eq!(error.to_string(), "processes do not die: 11");
+        assert!(stubborn.acts.borrow().contains(&"write /sys/fs/cgroup/j/cgroup.kill 1".to_owned()));
+    }
+
+    #[test]
+    fn groups_are_removed_from_the_inside_out() {
+        let sys = Record::with(&[("/sys/fs/cgroup/j/step_0/cgroup.procs", ""), ("/sys/fs/cgroup/j/cgroup.procs", "")]);
+        // A group with groups in it is busy.
+        *sys.fail.borrow_mut() = Some(("rmdir /sys/fs/cgroup/j".into(), libc::EBUSY));
+        assert!(Cgroups::parse(V2).remove(&sys, "/j").is_err(), "everything is busy");
+        *sys.fail.borrow_mut() = None;
+        Cgroups::parse(V2).remove(&sys, "/j").unwrap();
+        assert_eq!(sys.acts.borrow().last().unwrap(), "rmdir /sys/fs/cgroup/j");
+        Cgroups::parse(V2).remove(&sys, "/j").unwrap();
+    }
+
+    #[test]
+    fn a_service_is_left_and_nothing_else() {
+        let rows = [
+            (V2, "0::/system.slice/gpund.service\n", Some("/sys/fs/cgroup")),
+            (V2, "0::/user.slice/session-1.scope\n", Some("/sys/fs/cgroup")),
+            (V2, "0::/\n", None),
+            (
+                V1,
+                "4:memory:/system.slice/gpund.service\n1:name=systemd:/system.slice/gpund.service\n0::/\n",
+                Some("/sys/fs/cgroup/systemd"),
+            ),
+            (V1, "4:memory:/a\n1:name=systemd:/\n0::/\n", None),
+            (V1, "rubbish", None),
+        ];
+        for (mounts, own, expected) in rows {
+            assert_eq!(Cgroups::parse(mounts).service_mount(own), expected.map(Path::new), "{own}");
+        }
+        let sys = Record::with(&[("/proc/self/cgroup", "0::/system.slice/gpund.service\n"), ("/sys/fs/cgroup/x", "")]);
+        Cgroups::parse(V2).leave_service(&sys, "/n1").unwrap();
+        let expected = ["mkdir /sys/fs/cgroup/n1/shims 755", "write /sys/fs/cgroup/n1/shims/cgroup.procs 0"];
+        assert_eq!(*sys.acts.borrow(), expected);
+    }
 }

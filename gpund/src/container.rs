@@ -14,7 +14,7 @@ use crate::jobdir::JobDir;
 use crate::phase::ExitKind;
 use crate::raw::{RawText, to_hex};
 use crate::spec::{ImageRoot, LaunchSpec, Root, Stdio};
-use crate::sys::{Kind, Sys, ensure_dir, ensure_dirs};
+use crate::sys::{Kind, Sys, behind_links, ensure_dir, ensure_dirs};
 
 /// Why a container could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -61,15 +61,16 @@ pub fn prepare(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, cgroups: &Cgroups
     sys.private_mounts().map_err(|e| LaunchError::node(format!("cannot make a mount namespace: {e}")))?;
     let bundle = dir.bundle();
     ensure_dir(sys, &bundle, 0o755, None).map_err(on_node("cannot make", &bundle))?;
+    let mounts = check_mounts(sys, spec)?;
     let mut rooted = match &spec.root {
-        Root::Host { writable } => host_root(sys, dir, spec, writable)?,
+        Root::Host { writable } => host_root(sys, dir, spec, writable, &mounts)?,
         Root::Image(image) => image_root(sys, dir, spec, image)?,
     };
     let run = dir.run();
     let own = Bind { source: run, target: gpun_init::RUN_DIR.into(), read_only: false, recursive: false };
     // First: an image's streams lie below it, and no mount of the launch may.
     rooted.binds.insert(0, own);
-    add_mounts(sys, spec, &mut rooted.binds)?;
+    rooted.binds.extend(mounts);
     fill_run_folder(sys, dir, spec, &rooted)?;
     let parts = Parts {
         rootfs: &rooted.rootfs,
@@ -163,12 +164,18 @@ fn rlimit_number(name: &str) -> Option<u32> {
     })
 }
 
-fn host_root(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, writable: &[PathBuf]) -> Result<Rooted, LaunchError> {
+fn host_root(
+    sys: &dyn Sys,
+    dir: &JobDir,
+    spec: &LaunchSpec,
+    writable: &[PathBuf],
+    mounts: &[Bind],
+) -> Result<Rooted, LaunchError> {
     let (tmp, var_tmp) = (dir.path().join("tmp"), dir.path().join("vartmp"));
     for private in [&tmp, &var_tmp] {
         ensure_dir(sys, private, 0o1777, None).map_err(on_node("cannot make", private))?;
     }
-    let facts = host_facts(sys, spec, writable)?;
+    let facts = host_facts(sys, spec, writable, mounts)?;
     let plan = hostroot::plan(&facts, &tmp, &var_tmp);
     let mut binds = plan.binds.clone();
     for stream in streams(spec).filter(|p| plan.private_tmp.iter().any(|t| p.parent() == Some(t))) {
@@ -203,23 +210,22 @@ fn make_stream(sys: &dyn Sys, spec: &LaunchSpec, path: &Path) -> Result<(), Laun
     }
 }
 
-fn host_facts(sys: &dyn Sys, spec: &LaunchSpec, writable: &[PathBuf]) -> Result<HostFacts, LaunchError> {
+fn host_facts(
+    sys: &dyn Sys,
+    spec: &LaunchSpec,
+    writable: &[PathBuf],
+    mounts: &[Bind],
+) -> Result<HostFacts, LaunchError> {
     let mountinfo = Path::new("/proc/self/mountinfo");
-    let mounts = sys.read(mountinfo).map_err(on_node("cannot read", mountinfo))?;
+    let mounted = sys.read(mountinfo).map_err(on_node("cannot read", mountinfo))?;
     let system = SYSTEM.into_iter().filter_map(|n| Some((n, sys.kind(&Path::new("/").join(n)).ok()?))).collect();
     let reach = |path: &Path| nearest(sys, spec, path);
     let stream_folders = streams(spec).filter_map(Path::parent).filter_map(reach).collect();
-    let mut targets = Vec::new();
-    for mount in &spec.mounts {
-        match sys.kind(mount.source.as_path()) {
-            Ok(kind) => targets.push((mount.target.as_path().to_owned(), kind == Kind::Dir)),
-            Err(_) if mount.optional => {}
-            Err(e) => return Err(LaunchError::request(format!("cannot mount {}: {e}", mount.source.lossy()))),
-        }
-    }
+    let is_dir = |path: &Path| matches!(sys.kind(&behind_links(sys, path)), Ok(Kind::Dir));
+    let targets = mounts.iter().map(|m| (m.target.clone(), is_dir(&m.source))).collect();
     Ok(HostFacts {
         system,
-        mount_points: hostroot::mount_points(&String::from_utf8_lossy(&mounts)),
+        mount_points: hostroot::mount_points(&String::from_utf8_lossy(&mounted)),
         writable: writable.iter().filter(|w| matches!(sys.kind(w), Ok(Kind::Dir))).cloned().collect(),
         folders: [&spec.identity.home, &spec.work_dir].into_iter().filter_map(|p| reach(p.as_path())).collect(),
         stream_folders,
@@ -292,7 +298,8 @@ fn image_root(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, image: &ImageRoot)
 }
 
 /// The launch's own mounts, checked: the sources are there and the user's to see, the targets are no one else's.
-fn add_mounts(sys: &dyn Sys, spec: &LaunchSpec, binds: &mut Vec<Bind>) -> Result<(), LaunchError> {
+fn check_mounts(sys: &dyn Sys, spec: &LaunchSpec) -> Result<Vec<Bind>, LaunchError> {
+    let mut binds = Vec::new();
     for mount in &spec.mounts {
         let (source, target) = (mount.source.as_path(), mount.target.as_path());
         let bad = |why: &str| {
@@ -315,5 +322,141 @@ fn add_mounts(sys: &dyn Sys, spec: &LaunchSpec, binds: &mut Vec<Bind>) -> Result
         }
         binds.push(Bind { source: source.into(), target: target.into(), read_only: mount.read_only, recursive: false });
     }
-    Ok(())
+    Ok(binds)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::spec::{Identity, Limits, Mount, OpenMode};
+    use crate::sys::record::Record;
+
+    /// A launch for tests.
+    pub fn spec() -> LaunchSpec {
+        LaunchSpec {
+            job_id: 7,
+            attempt: 2,
+            node_name: "n1".into(),
+            identity: Identity {
+                uid: 7001,
+                gid: 7001,
+                groups: vec![7001, 7100],
+                user_name: "alice".into(),
+                home: "/home/alice".into(),
+            },
+            work_dir: "/data/p".into(),
+            args: vec!["x".into()],
+            env: vec!["A=1".into()],
+            stdio: Stdio {
+                stdin: "/dev/null".into(),
+                stdout: "/data/p/out".into(),
+                stderr: "/data/p/out".into(),
+                open_mode: OpenMode::Append,
+            },
+            umask: 0o027,
+            rlimits: vec![crate::spec::Rlimit { name: "NOFILE".into(), soft: 9 }],
+            limits: Limits::default(),
+            root: Root::Host { writable: vec!["/home".into(), "/scratch".into()] },
+            mounts: vec![],
+            cgroup_parent: "/n1".into(),
+            runc: "/usr/sbin/runc".into(),
+            runc_root: "/node/runc".into(),
+            share: "/node/share".into(),
+            init: "/node/gpun-init".into(),
+        }
+    }
+
+    pub(crate) const MOUNTS: &str = "1 1 0:1 / / rw - ext4 x rw\n30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+
+    fn host() -> Record {
+        Record::with(&[
+            ("/proc/self/mountinfo", MOUNTS),
+            ("/proc/self/oom_score_adj", "-900\n"),
+            ("/usr/bin/sh", ""),
+            ("/etc/passwd", ""),
+            ("/home/alice/x", ""),
+            ("/data/p/x", ""),
+            ("/node/share/roots/x", ""),
+        ])
+    }
+
+    #[test]
+    fn nothing_is_mounted_before_the_mount_namespace_and_the_configuration_comes_last() {
+        let sys = host();
+        let dir = JobDir::new("/node/jobs/job_7.2");
+        let cgroups = Cgroups::detect(&sys).unwrap();
+        prepare(&sys, &dir, &spec(), &cgroups).unwrap();
+        let acts = sys.acts.borrow().clone();
+        assert_eq!(acts[0], "private mounts");
+        assert_eq!(acts[1], "mkdir /node/jobs/job_7.2/bundle 755");
+        assert_eq!(acts.last().unwrap(), "create /node/jobs/job_7.2/bundle/config.json 600 None");
+        let at =
+            |text: &str| acts.iter().position(|a| a.contains(text)).unwrap_or_else(|| panic!("no {text}: {acts:#?}"));
+        assert!(at("run/exit 600 Some((7001, 7001))") < at("config.json"));
+        assert!(acts.contains(&"create /node/jobs/job_7.2/run/task 400 Some((7001, 7001))".to_owned()));
+        assert!(acts.contains(&"own /node/jobs/job_7.2/run/script 500 (7001, 7001)".to_owned()));
+
+        let files = sys.files.borrow();
+        let read = |name: &str| files[Path::new("/node/jobs/job_7.2").join(name).as_path()].clone().unwrap();
+        let task = Task::decode(&read("run/task")).unwrap();
+        assert_eq!(task.argv, [b"/.gpun/script".to_vec(), b"x".to_vec()]);
+        assert_eq!((task.append, task.umask, task.rlimits), (true, 0o027, vec![(libc::RLIMIT_NOFILE, 9)]));
+        let config = String::from_utf8(read("bundle/config.json")).unwrap();
+        assert!(config.contains("\"oomScoreAdj\":0"), "the daemon's protection is not inherited");
+        assert!(config.contains("\"/data/p\"") && config.contains("\"/home\"") && !config.contains("/scratch"));
+        assert!(!config.contains("A=1"), "the environment is not for everybody who can read the bundle");
+    }
+
+    #[test]
+    fn each_act_that_fails_says_what_and_where() {
+        let rows = [
+            ("private mounts", ExitKind::NodeFailed, "cannot make a mount namespace"),
+            ("bundle 755", ExitKind::NodeFailed, "cannot make /node/jobs/job_7.2/bundle"),
+            ("link /node/gpun-init", ExitKind::NodeFailed, "cannot fill /node/jobs/job_7.2/run"),
+            ("config.json", ExitKind::NodeFailed, "cannot write /node/jobs/job_7.2/bundle/config.json"),
+        ];
+        for (act, kind, reason) in rows {
+            let sys = host();
+            *sys.fail.borrow_mut() = Some((act.into(), libc::ENOSPC));
+            let cgroups = Cgroups::detect(&sys).unwrap();
+            let error = prepare(&sys, &JobDir::new("/node/jobs/job_7.2"), &spec(), &cgroups).unwrap_err();
+            assert_eq!(error.kind, kind);
+            assert!(error.reason.starts_with(reason) && error.reason.contains("No space"), "{error}");
+        }
+    }
+
+    #[test]
+    fn mounts_are_checked_before_anything_is_mounted() {
+        let mount = |source: &str, target: &str, optional| Mount {
+            source: source.into(),
+            target: target.into(),
+            read_only: true,
+            optional,
+            by_user: true,
+        };
+        let rows = [
+            (mount("/data/p", "/mnt/p", false), None),
+            (mount("/none", "/mnt/p", true), None),
+            (mount("/none", "/mnt/p", false), Some("cannot mount /none")),
+            (mount("data", "/mnt/p", true), Some("must be absolute")),
+            (mount("/data/p", "/mnt/../etc", false), Some("without `..`")),
+            (mount("/data/p", "/", false), Some("choose another target")),
+            (mount("/data/p", "/proc/1", false), Some("choose another target")),
+            (mount("/data/p", "/.gpun/exit", false), Some("choose another target")),
+        ];
+        for (mount, expected) in rows {
+            let sys = host();
+            let mut spec = spec();
+            spec.mounts = vec![mount.clone()];
+            let cgroups = Cgroups::detect(&sys).unwrap();
+            let result = prepare(&sys, &JobDir::new("/node/jobs/job_7.2"), &spec, &cgroups);
+            match (result, expected) {
+                (Ok(()), None) => {}
+                (Err(e), Some(text)) => {
+                    assert!(e.reason.contains(text) && e.kind == ExitKind::LaunchFailed, "{e}");
+                }
+                (result, _) => panic!("{result:?} for {mount:?}"),
+            }
+        }
+    }
 }

@@ -20,7 +20,7 @@ use crate::hostroot::Bind;
 use crate::jobdir::JobDir;
 use crate::raw::{RawText, to_hex};
 use crate::spec::{Identity, ImageRoot, LaunchSpec, Stdio};
-use crate::sys::{Kind, Overlay, Sys, ensure_dir, ensure_dirs};
+use crate::sys::{Kind, Overlay, Sys, behind_links, ensure_dir, ensure_dirs};
 
 /// A root file system made from an image, mounted.
 #[derive(Debug)]
@@ -117,11 +117,8 @@ fn put_together(sys: &dyn Sys, dir: &JobDir, store: &Store<'_>, image: &Image) -
 fn bind_network_files(sys: &dyn Sys, binds: &mut Vec<Bind>) {
     for file in ["/etc/resolv.conf", "/etc/hosts"].map(Path::new) {
         // resolv.conf is often a link; what it leads to is bound.
-        let real = std::iter::successors(Some(file.to_owned()), |p| match sys.kind(p) {
-            Ok(Kind::Link(to)) => Some(p.parent().unwrap_or(file).join(to)),
-            _ => None,
-        });
-        if let Some(real) = real.take(8).find(|p| matches!(sys.kind(p), Ok(Kind::File))) {
+        let real = behind_links(sys, file);
+        if matches!(sys.kind(&real), Ok(Kind::File)) {
             binds.push(plain_bind(&real, file, true));
         }
     }

@@ -180,3 +180,78 @@ pub fn sweep(sys: &dyn Sys, places: &NodePlaces, keep: &BTreeSet<String>) -> io:
 pub fn remove_node_cgroup(sys: &dyn Sys, cgroup_parent: &str) -> io::Result<()> {
     Cgroups::detect(sys)?.remove(sys, cgroup_parent)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::tests::{MOUNTS, spec};
+    use crate::sys::record::Record;
+
+    /// A launch whose supervisor is gone, half made: the folder is real, the rest of the system a double.
+    fn orphan(more: &[(&str, &str)]) -> (tempfile::TempDir, Record) {
+        let folder = tempfile::tempdir().unwrap();
+        JobDir::prepare(folder.path(), &spec(), b"#!/bin/sh\n").unwrap();
+        let mut files = vec![("/proc/1/cmdline", "init\0")];
+        files.extend(more);
+        let sys = Record::with(&files);
+        let mounts = format!(
+            "{MOUNTS}40 1 0:9 / {0}/bundle/rootfs rw - overlay o rw\n41 1 0:9 / {0}/bundle/rootfs/x rw - tmpfs t rw\n",
+            folder.path().display()
+        );
+        sys.files.borrow_mut().insert("/proc/self/mountinfo".into(), Some(mounts.into_bytes()));
+        (folder, sys)
+    }
+
+    #[test]
+    fn the_runtime_ends_first_then_mounts_processes_groups_state_and_files_go() {
+        let (folder, sys) =
+            orphan(&[("/node/runc/job_7.2/state.json", "{}"), ("/sys/fs/cgroup/n1/job_7/cgroup.procs", "31\n32\n")]);
+        let bundle = folder.path().join("bundle");
+        let runc = format!("runc\0run\0--bundle\0{}\0job_7.2\0", bundle.display());
+        sys.files.borrow_mut().insert("/proc/55/cmdline".into(), Some(runc.into_bytes()));
+        let exit = clean_orphan(&sys, folder.path()).unwrap();
+        assert_eq!((exit.kind, exit.code, exit.signal), (ExitKind::NodeFailed, 0, 0));
+        let acts = sys.acts.borrow().clone();
+        let order = [
+            "kill -9 55".to_owned(),
+            "run /usr/sbin/runc --root /node/runc delete --force job_7.2".to_owned(),
+            format!("unmount {}/bundle/rootfs/x", folder.path().display()),
+            format!("unmount {}/bundle/rootfs", folder.path().display()),
+            "write /sys/fs/cgroup/n1/job_7/cgroup.kill 1".to_owned(),
+            "kill -9 31".to_owned(),
+            "kill -9 32".to_owned(),
+            "rmdir /sys/fs/cgroup/n1/job_7".to_owned(),
+            "rm -r /node/runc/job_7.2".to_owned(),
+            format!("rm -r {}/tmp", folder.path().display()),
+        ];
+        let mut at = 0;
+        for act in &order {
+            let found = acts[at..].iter().position(|a| a == act);
+            at += found.unwrap_or_else(|| panic!("no `{act}` from {at} on in {acts:#?}")) + 1;
+        }
+        let count = acts.len();
+        assert_eq!(clean_orphan(&sys, folder.path()).unwrap(), exit);
+        assert_eq!(sys.acts.borrow().len(), count, "once cleaned, nothing is done again");
+    }
+
+    #[test]
+    fn what_cannot_be_taken_away_is_tried_again_and_no_end_is_told() {
+        let (folder, sys) = orphan(&[("/sys/fs/cgroup/n1/job_7/cgroup.procs", "")]);
+        *sys.fail.borrow_mut() = Some(("rmdir".into(), libc::EIO));
+        let error = clean_orphan(&sys, folder.path()).unwrap_err();
+        assert!(matches!(error, CleanError::Left { .. }), "{error}");
+        assert!(!matches!(inspect(folder.path()).unwrap().phase, Phase::Ended(_)));
+        *sys.fail.borrow_mut() = None;
+        clean_orphan(&sys, folder.path()).unwrap();
+        assert!(matches!(inspect(folder.path()).unwrap().phase, Phase::Ended(_)));
+    }
+
+    #[test]
+    fn a_script_that_had_ended_keeps_its_end() {
+        let (folder, sys) = orphan(&[]);
+        let exit = folder.path().join("run/exit");
+        sys.files.borrow_mut().insert(exit, Some(b"end 3 0 99 \n".to_vec()));
+        let record = clean_orphan(&sys, folder.path()).unwrap();
+        assert_eq!((record.kind, record.code, record.signal), (ExitKind::Exited, 3, 0));
+    }
+}

@@ -413,3 +413,32 @@ fn serve(supervisor: &mut Supervisor<'_>, clients: &mut Vec<Client>) {
 pub fn remove_socket(sys: &dyn Sys, dir: &JobDir) -> io::Result<()> {
     gone_is_fine(sys.remove_file(&dir.path().join(crate::shimlink::SOCKET)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runtimes_words_are_found() {
+        let rows = [
+            ("", ""),
+            ("time=\"x\" level=error msg=\"runc run failed: no \\\"init\\\"\"\n", "runc run failed: no \"init\""),
+            ("a warning\ntime=\"x\" level=error msg=\"last\"\n\n", "last"),
+            ("fatal: plain\n", "fatal: plain"),
+        ];
+        for (said, expected) in rows {
+            assert_eq!(runtime_message(said), expected, "{said}");
+        }
+    }
+
+    #[test]
+    fn the_start_time_is_found_behind_any_name() {
+        let tail = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21";
+        for name in ["sh", "a b", ") R 1 (", ""] {
+            assert_eq!(start_ticks(&format!("99 ({name}) {tail}")), Some(4711), "{name}");
+        }
+        for bad in ["", "99 (sh) S 1", "99 (sh"] {
+            assert_eq!(start_ticks(bad), None);
+        }
+    }
+}

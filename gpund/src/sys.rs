@@ -140,3 +140,15 @@ pub fn ensure_dirs(sys: &dyn Sys, path: &Path) -> io::Result<()> {
         other => other,
     }
 }
+
+/// What a path leads to, by up to 16 links in its last part.
+pub fn behind_links(sys: &dyn Sys, path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..16 {
+        match sys.kind(&path) {
+            Ok(Kind::Link(to)) => path = path.parent().map_or_else(|| to.clone(), |p| p.join(&to)),
+            _ => break,
+        }
+    }
+    path
+}

@@ -7,8 +7,10 @@ mod common;
 use std::fs;
 
 use common::{Node, UID, out, until};
+use gpund::cgroup::Cgroups;
 use gpund::phase::ExitKind;
 use gpund::shimlink::Target;
+use gpund::sys::Linux;
 
 #[test]
 fn exit_codes_and_signals_are_the_scripts() {
@@ -278,6 +280,55 @@ fn over_its_memory_is_told() {
     assert!(exit.oom, "{exit:?}");
     assert_ne!((exit.code, exit.signal), (0, 0));
     assert!(exit.usage.user_us + exit.usage.sys_us > 0);
+}
+
+#[test]
+fn cpu_and_memory_limits_are_the_cgroups() {
+    let node = Node::new();
+    let mut spec = node.spec();
+    spec.limits.cpu = Some(gpund::spec::CpuLimit { count: 2, quota: true, list: Some("0".into()) });
+    spec.limits.memory_mib = Some(64);
+    let mut job = node.launch(&spec, "#!/bin/sh\ncat /proc/self/cgroup; nproc; echo ready; sleep 1000\n");
+    job.until_running();
+    until("it runs", || out(&spec).contains("ready"));
+    let cgroups = Cgroups::detect(&Linux).unwrap();
+    let rows = if cgroups.is_v2() {
+        vec![("cpu", "cpu.max", "200000 100000"), ("cpuset", "cpuset.cpus", "0"), ("memory", "memory.max", "67108864")]
+    } else {
+        vec![
+            ("cpu", "cpu.cfs_quota_us", "200000"),
+            ("cpu", "cpu.shares", "2048"),
+            ("cpuset", "cpuset.cpus", "0"),
+            ("memory", "memory.limit_in_bytes", "67108864"),
+            ("pids", "pids.max", "200"),
+        ]
+    };
+    for (controller, file, expected) in rows {
+        let path = cgroups.folder(controller, &spec.cgroup()).unwrap().join(file);
+        assert_eq!(fs::read_to_string(path).unwrap().trim(), expected, "{file}");
+    }
+    // Scripts find their job's id in it.
+    assert!(out(&spec).contains(&format!("/job_{}\n", spec.job_id)), "{}", out(&spec));
+    assert!(out(&spec).contains("\n1\nready"), "bound to one CPU: {}", out(&spec));
+    job.client.send(gpund::shimlink::Act::Kill).unwrap();
+    assert_eq!(job.wait().signal, 9);
+    node.assert_clean(&spec);
+}
+
+#[test]
+fn a_job_that_fills_the_nodes_disk_still_reports_its_end() {
+    use nix::mount::{MsFlags, mount, umount};
+    let node = Node::new();
+    let jobs = node.root.path().join("jobs");
+    fs::create_dir(&jobs).unwrap();
+    mount(Some("tmpfs"), &jobs, Some("tmpfs"), MsFlags::empty(), Some("size=4m")).unwrap();
+    let spec = node.spec();
+    let exit = node.launch(&spec, "#!/bin/sh\nhead -c 20000000 /dev/zero > /tmp/x || echo full\nexit 5\n").wait();
+    let recorded = fs::read_to_string(jobs.join(spec.container_id()).join("exit.json")).unwrap();
+    umount(&jobs).unwrap();
+    assert!(out(&spec).ends_with("full\n"), "{}", out(&spec));
+    assert_eq!((exit.kind, exit.code, exit.signal), (ExitKind::Exited, 5, 0));
+    assert!(recorded.contains("\"code\":5"));
 }
 
 #[test]

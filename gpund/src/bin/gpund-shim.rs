@@ -42,6 +42,10 @@ fn run() -> Result<()> {
     dir.reserve_exit().context("cannot reserve room for exit.json")?;
     let system = Linux;
     let cgroups = Cgroups::detect(&system).context("cannot read the mounted cgroups")?;
+    if let Err(e) = cgroups.leave_service(&system, &spec.cgroup_parent) {
+        // Stopping gpund's service may then stop this job; that is no reason not to run it.
+        eprintln!("gpund-shim: cannot leave the service's cgroup: {e}");
+    }
     let mut supervisor = Supervisor::new(&system, dir.clone(), spec, cgroups);
     supervise::run(&mut supervisor, &listener, &children, log_start)?;
     supervise::remove_socket(&system, &dir)?;

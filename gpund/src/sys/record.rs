@@ -51,6 +51,10 @@ impl Record {
 impl Sys for Record {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let bytes = self.files.borrow().get(path).cloned().flatten().ok_or(io::ErrorKind::NotFound)?;
+        // A killed process has no command line any more.
+        if self.killed.borrow().iter().any(|pid| path == Path::new(&format!("/proc/{pid}/cmdline"))) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         if path.ends_with("cgroup.procs") {
             let killed = self.killed.borrow();
             let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -160,6 +164,7 @@ impl Sys for Record {
     }
     fn kill(&self, pid: i32, signal: i32) -> io::Result<()> {
         self.act(format!("kill -{signal} {pid}"))?;
+        // One that fails leaves the process alive.
         self.killed.borrow_mut().push(pid);
         Ok(())
     }
