@@ -249,15 +249,16 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let vote = types::Vote::new_committed(7, 3);
-        assert_eq!(hex(&encode(Kind::Vote, &Vote::from(&vote))), "01010807100318" .to_string() + "01");
+        assert_eq!(hex(&encode(Kind::Vote, &Vote::from(&vote))), "01010807100318".to_string() + "01");
         assert_eq!(hex(&encode(Kind::LogId, &LogId::from(&log_id(7, 3, 300)))), "01020807100318ac02");
         let stored = types::StoredMembership::new(Some(log_id(1, 1, 0)), membership());
         assert_eq!(
             hex(&encode(Kind::Membership, &Membership::from(&stored))),
-            "01030a040a020102120708011203613a3112070802120362" .to_string() + "3a3212070803120363" + "3a331a0408011001"
+            "01030a040a020102120708011203613a3112070802120362".to_string() + "3a3212070803120363" + "3a331a0408011001"
         );
-        let entry = types::Entry { log_id: log_id(2, 1, 9), payload: EntryPayload::Normal(types::Payload("job".into())) };
-        assert_eq!(hex(&encode(Kind::Entry, &Entry::from(&entry))), "01040a06080210011809" .to_string() + "12036a6f62");
+        let entry =
+            types::Entry { log_id: log_id(2, 1, 9), payload: EntryPayload::Normal(types::Payload("job".into())) };
+        assert_eq!(hex(&encode(Kind::Entry, &Entry::from(&entry))), "01040a06080210011809".to_string() + "12036a6f62");
         assert_eq!(hex(&encode(Kind::Slot, &Slot { slot: 2 })), "01060802");
         let identity = Identity { node_id: 1, cluster: "c".into() };
         assert_eq!(hex(&encode(Kind::Identity, &identity)), "01050801120163");

@@ -24,8 +24,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rocksdb::{
-    ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode, ErrorKind, IteratorMode,
-    Options, ReadOptions, WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode, ErrorKind, IteratorMode, Options,
+    ReadOptions, WriteBatch, WriteOptions,
 };
 
 use crate::codec::{self, FORMAT, Kind};
@@ -50,7 +50,7 @@ pub(crate) const MEMBERSHIP: &[u8] = b"\0membership";
 pub(crate) const SNAPSHOT: &[u8] = b"\0snapshot";
 
 /// How long a write waits before it is tried again on a full disk.
-const RETRY: Duration = Duration::from_millis(100);
+pub(crate) const RETRY: Duration = Duration::from_millis(100);
 
 /// The open database.
 pub(crate) struct Db {
@@ -171,7 +171,7 @@ impl Db {
     /// for the end, and a full disk is not the end. Proposals are refused meanwhile (see [`Space`]). RocksDB stops all
     /// writes after such an error and resumes by itself, some seconds after it finds room.
     ///
-    /// `go_on` ends the wait when it says false.
+    /// `go_on` ends the wait when it says false. The wait holds its thread: never on one of the runtime.
     pub(crate) fn write(&self, mut batch: WriteBatch, sync: bool, go_on: &dyn Fn() -> bool) -> io::Result<()> {
         // A write takes the batch with it, also when it fails.
         let again = batch.data().to_vec();
@@ -227,8 +227,7 @@ impl Db {
             let (found, supported) = (u64::from(*found), u64::from(FORMAT));
             return Err(OpenError::Format { path: path.to_owned(), found, supported });
         }
-        let found: codec::Identity =
-            codec::decode(Kind::Identity, value.into()).map_err(|e| damaged(e.to_string()))?;
+        let found: codec::Identity = codec::decode(Kind::Identity, value.into()).map_err(|e| damaged(e.to_string()))?;
         if (found.node_id, found.cluster.as_str()) != (config.node_id, config.cluster.as_str()) {
             let name = |node_id: u64, cluster: &str| format!("member {node_id} of cluster {cluster}");
             return Err(OpenError::Identity {
@@ -445,7 +444,9 @@ fn open_db(config: &Config, path: &Path, create: bool) -> Result<DB, OpenError> 
     options.set_max_log_file_size(4 << 20);
     options.set_stats_dump_period_sec(0);
     options.set_max_open_files(512);
-    let families = [(META, false), (LOG, false), (STATE, true)].map(|(name, compressed)| {
+    // RocksDB always has the family `default`. It is not used, but the size of its buffer, 64 MiB unless told, counts in
+    // what RocksDB wants to see free before it resumes after a full disk.
+    let families = [("default", false), (META, false), (LOG, false), (STATE, true)].map(|(name, compressed)| {
         let mut family = Options::default();
         family.set_write_buffer_size(config.write_buffer_mib << 20);
         family.set_level_compaction_dynamic_level_bytes(true);

@@ -43,7 +43,9 @@ pub enum OpenError {
         supported: u64,
     },
     /// The directory belongs to another member of the cluster, or to another cluster.
-    #[error("the store {path} belongs to {found}, not to {expected}: check the directory and the node id in the configuration")]
+    #[error(
+        "the store {path} belongs to {found}, not to {expected}: check the directory and the node id in the configuration"
+    )]
     Identity {
         /// The store's directory.
         path: PathBuf,
@@ -105,7 +107,9 @@ pub enum ProposeError {
         maybe_applied: bool,
     },
     /// Leadership was lost with the entry under way: it may or may not be applied. A retry must carry the same request id.
-    #[error("leadership changed while the request was under way: it may or may not be taken, retry it with the same request id")]
+    #[error(
+        "leadership changed while the request was under way: it may or may not be taken, retry it with the same request id"
+    )]
     Uncertain {
         /// The new leader, if one is known.
         leader: Option<crate::Member>,

@@ -1,9 +1,10 @@
 //! The handle of a member: open, propose, read, change members, shut down.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{
     ClientWriteError, Fatal, ForwardReason, ForwardToLeader, InitializeError, LinearizableReadError, RaftError,
 };
+use openraft::raft::{ClientWriteResponse, WriteResponse};
 use openraft::{BasicNode, ReadPolicy, ServerState};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -29,6 +31,8 @@ use crate::types::{C, Payload, Raft};
 
 /// How long a linearizable read waits for the state to catch up.
 const READ_WAIT: Duration = Duration::from_secs(5);
+/// How long a new leader waits before it tries a write again that it could not take yet.
+const LEASE_RETRY: Duration = Duration::from_millis(5);
 /// How often the log's weight is looked at.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// How long a shutdown waits for Raft's tasks to let go of the database.
@@ -214,8 +218,8 @@ impl<A: Apply> Store<A> {
     /// # Errors
     /// See [`MemberError`].
     pub async fn add_learner(&self, member: &Member) -> Result<(), MemberError> {
-        let added = self.inner.raft.add_learner(member.node_id, BasicNode::new(member.addr.clone()), true).await;
-        added.map(drop).map_err(member_error)
+        let node = BasicNode::new(member.addr.clone());
+        self.change(|| self.inner.raft.add_learner(member.node_id, node.clone(), true)).await
     }
 
     /// Makes exactly these members the voters; all must have been added before. One change at a time. Only on the
@@ -225,7 +229,22 @@ impl<A: Apply> Store<A> {
     /// See [`MemberError`].
     pub async fn change_voters(&self, node_ids: &[u64]) -> Result<(), MemberError> {
         let voters: BTreeSet<u64> = node_ids.iter().copied().collect();
-        self.inner.raft.change_membership(voters, false).await.map(drop).map_err(member_error)
+        self.change(|| self.inner.raft.change_membership(voters.clone(), false)).await
+    }
+
+    async fn change<F>(&self, step: impl Fn() -> F) -> Result<(), MemberError>
+    where
+        F: Future<Output = Result<ClientWriteResponse<C>, RaftError<C, ClientWriteError<C>>>>,
+    {
+        let lease = Lease::new(&self.inner.config);
+        loop {
+            match step().await {
+                Ok(_) => return Ok(()),
+                // A change in two steps begins again at the one that was not taken.
+                Err(RaftError::APIError(e)) if lease.not_yet(&e).await => {}
+                Err(e) => return Err(member_error(e)),
+            }
+        }
     }
 
     /// Proposes an entry and waits until a majority has it on disk and it is applied here. Entries that are proposed
@@ -236,17 +255,19 @@ impl<A: Apply> Store<A> {
     /// # Errors
     /// See [`ProposeError`]; after `Uncertain`, and `DiskFull` with `maybe_applied`, the entry may still be applied.
     pub async fn propose(&self, entry: impl Into<Bytes>) -> Result<(u64, A::Response), ProposeError> {
-        let entry = self.admit(entry.into())?;
-        let mut full = self.inner.db.space.watch();
-        // The write first: an answer that is there counts more than the disk's state.
-        tokio::select! {
-            biased;
-            answer = self.inner.raft.client_write(Payload(entry)) => {
-                let answer = answer.map_err(|e| self.propose_error(e))?;
-                Ok((answer.log_id.index, take(answer.data)?))
+        let entry = Payload(self.admit(entry.into())?);
+        let write = async {
+            let lease = Lease::new(&self.inner.config);
+            loop {
+                match self.inner.raft.client_write(entry.clone()).await {
+                    Ok(answer) => return Ok((answer.log_id.index, take(answer.data)?)),
+                    Err(RaftError::APIError(e)) if lease.not_yet(&e).await => {}
+                    Err(RaftError::APIError(e)) => return Err(write_error(e)),
+                    Err(RaftError::Fatal(fatal)) => return Err(fatal_error(&fatal)),
+                }
             }
-            _ = full.wait_for(|full| *full) => Err(self.disk_full(true)),
-        }
+        };
+        self.unless_full(write).await
     }
 
     /// Proposes several entries, in order, with one message to Raft. The answers come in the same order.
@@ -258,22 +279,35 @@ impl<A: Apply> Store<A> {
         entries: impl IntoIterator<Item = Bytes>,
     ) -> Result<Vec<Result<(u64, A::Response), ProposeError>>, ProposeError> {
         let entries = entries.into_iter().map(|e| self.admit(e).map(Payload)).collect::<Result<Vec<_>, _>>()?;
-        let mut full = self.inner.db.space.watch();
         let write = async {
-            let answers = self.inner.raft.client_write_many(entries).await.map_err(|e| fatal_error(&e))?;
-            let answers: Vec<_> = answers.collect().await;
-            Ok(answers
-                .into_iter()
-                .map(|answer| match answer {
-                    Ok(Ok(answer)) => Ok((answer.log_id.index, take(answer.response)?)),
-                    Ok(Err(e)) => Err(self.write_error(e)),
+            let lease = Lease::new(&self.inner.config);
+            loop {
+                let answers = self.inner.raft.client_write_many(entries.clone()).await.map_err(|e| fatal_error(&e))?;
+                let answers: Vec<_> = answers.collect().await;
+                // They are refused together or not at all, before any of them is in the log.
+                if let Some(Ok(Err(e))) = answers.first()
+                    && lease.not_yet(e).await
+                {
+                    continue;
+                }
+                let answer = |answer| match answer {
+                    Ok(Ok(WriteResponse { log_id, response, .. })) => Ok((log_id.index, take(response)?)),
+                    Ok(Err(e)) => Err(write_error(e)),
                     Err(fatal) => Err(fatal_error(&fatal)),
-                })
-                .collect())
+                };
+                return Ok(answers.into_iter().map(answer).collect());
+            }
         };
+        self.unless_full(write).await
+    }
+
+    /// Waits for a write, but not for room on the disk.
+    async fn unless_full<T>(&self, write: impl Future<Output = Result<T, ProposeError>>) -> Result<T, ProposeError> {
+        let mut full = self.inner.db.space.watch();
+        // The write first: an answer that is there counts more than the disk's state.
         tokio::select! {
             biased;
-            answers = write => answers,
+            answer = write => answer,
             _ = full.wait_for(|full| *full) => Err(self.disk_full(true)),
         }
     }
@@ -292,21 +326,6 @@ impl<A: Apply> Store<A> {
     fn disk_full(&self, maybe_applied: bool) -> ProposeError {
         let (free_mib, needed_mib) = self.inner.db.space.free_and_needed_mib();
         ProposeError::DiskFull { free_mib, needed_mib, maybe_applied }
-    }
-
-    fn propose_error(&self, error: RaftError<C, ClientWriteError<C>>) -> ProposeError {
-        match error {
-            RaftError::APIError(e) => self.write_error(e),
-            RaftError::Fatal(fatal) => fatal_error(&fatal),
-        }
-    }
-
-    fn write_error(&self, error: ClientWriteError<C>) -> ProposeError {
-        match error {
-            ClientWriteError::ForwardToLeader(forward) => ProposeError::NotLeader { leader: leader_of(&forward) },
-            ClientWriteError::LogEntryDiscarded(forward) => ProposeError::Uncertain { leader: leader_of(&forward) },
-            other => ProposeError::Storage(other.to_string()),
-        }
     }
 
     /// The newest view that was published here. On a follower, or on a leader that has lost its majority without
@@ -434,6 +453,36 @@ impl<A: Apply> Store<A> {
 
     pub(crate) fn inner(&self) -> &Inner<A> {
         &self.inner
+    }
+}
+
+/// A leader takes no writes until a majority has answered it once, and again when none did for a while. The first takes
+/// some milliseconds, and no client need hear of it.
+struct Lease {
+    until: Instant,
+}
+
+impl Lease {
+    fn new(config: &Config) -> Self {
+        Self { until: Instant::now() + config.election_max }
+    }
+
+    /// True if the write was refused for want of a lease, and may be tried again now.
+    async fn not_yet(&self, error: &ClientWriteError<C>) -> bool {
+        let ClientWriteError::ForwardToLeader(forward) = error else { return false };
+        if forward.reason != ForwardReason::LeaseExpired || Instant::now() >= self.until {
+            return false;
+        }
+        tokio::time::sleep(LEASE_RETRY).await;
+        true
+    }
+}
+
+fn write_error(error: ClientWriteError<C>) -> ProposeError {
+    match error {
+        ClientWriteError::ForwardToLeader(forward) => ProposeError::NotLeader { leader: leader_of(&forward) },
+        ClientWriteError::LogEntryDiscarded(forward) => ProposeError::Uncertain { leader: leader_of(&forward) },
+        other => ProposeError::Storage(other.to_string()),
     }
 }
 

@@ -17,10 +17,7 @@
 //! | `db`, `wal`, `marks`, `space` | the database, how its files are checked, how a full disk is met |
 //! | `codec`, `types` | the encoding on disk and on the wire; openraft's types, filled in |
 
-#![cfg_attr(
-    test,
-    allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by a panic")
-)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by a panic"))]
 
 mod apply;
 mod codec;

@@ -124,9 +124,12 @@ impl LogStore {
     pub(crate) fn open(db: Arc<Db>, cache_bytes: usize, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let purged = db.purged()?;
         let last = match db.last_index()? {
-            Some(index) => Some(read_entries(&db, index, index + 1)?.first().map(|e| e.log_id).ok_or_else(|| {
-                codec::bad(format!("entry {index} was found and then was not"))
-            })?),
+            Some(index) => Some(
+                read_entries(&db, index, index + 1)?
+                    .first()
+                    .map(|e| e.log_id)
+                    .ok_or_else(|| codec::bad(format!("entry {index} was found and then was not")))?,
+            ),
             None => purged,
         };
         let vote: Option<codec::Vote> = db.record(db.meta()?, VOTE, Kind::Vote)?;

@@ -11,7 +11,7 @@ use rocksdb::WriteBatch;
 
 use crate::apply::ErasedApply;
 use crate::codec::{self, Kind};
-use crate::db::{APPLIED, Db, MEMBERSHIP, SNAPSHOT};
+use crate::db::{APPLIED, Db, MEMBERSHIP, RETRY, SNAPSHOT};
 use crate::mirror::MirrorBatch;
 use crate::snapshot::{SnapshotData, Stage, pin};
 use crate::types::{C, LogId, Reply, SnapshotMeta, StoredMembership};
@@ -31,6 +31,7 @@ pub(crate) struct Machine {
 }
 
 type Item = EntryResponder<C>;
+type Answers = Vec<(ApplyResponder<C>, Reply)>;
 type Snapshot = openraft::alias::SmSnapshotOf<C, Machine>;
 
 impl Machine {
@@ -47,10 +48,10 @@ impl Machine {
         Ok(Self { db, app, stage, stop, applied, membership, changes: MirrorBatch::new() })
     }
 
-    /// Applies entries, writes the mirror once, publishes one view, then answers.
-    fn apply_all(&mut self, items: Vec<Item>) -> io::Result<()> {
+    /// Applies entries to the application; returns the mirror's write and the answers that may go out after it.
+    fn apply_all(&mut self, items: Vec<Item>) -> io::Result<(WriteBatch, Answers)> {
         let mut batch = WriteBatch::default();
-        let mut answers: Vec<(ApplyResponder<C>, Reply)> = Vec::new();
+        let mut answers = Answers::new();
         let mut membership_changed = false;
         for (entry, responder) in items {
             self.applied = Some(entry.log_id);
@@ -69,22 +70,39 @@ impl Machine {
                 answers.push((responder, reply));
             }
         }
-        let Some(applied) = self.applied else { return Ok(()) };
         let state = self.db.state()?;
         self.db.add_changes(&mut batch, &self.changes)?;
         self.changes.clear();
-        batch.put_cf(state, APPLIED, codec::encode(Kind::LogId, &codec::LogId::from(&applied)));
+        if let Some(applied) = &self.applied {
+            batch.put_cf(state, APPLIED, codec::encode(Kind::LogId, &codec::LogId::from(applied)));
+        }
         if membership_changed {
             let membership = codec::Membership::from(&self.membership);
             batch.put_cf(state, MEMBERSHIP, codec::encode(Kind::Membership, &membership));
         }
-        // Not synced: the log, which is, replays whatever of this a power cut takes.
-        self.db.write(batch, false, &|| !self.stop.load(Ordering::Relaxed))?;
-        self.app.publish(applied.index);
-        for (responder, reply) in answers {
-            responder.send(reply);
+        Ok((batch, answers))
+    }
+
+    /// Writes the mirror; on a full disk it waits, without holding a thread of the runtime.
+    async fn write(&self, mut batch: WriteBatch, large: bool) -> io::Result<()> {
+        let again = batch.data().to_vec();
+        loop {
+            // Not synced: the log, which is, replays whatever of this a power cut takes.
+            let written =
+                if large { blocking(|| self.db.write_once(batch, false)) } else { self.db.write_once(batch, false) };
+            match written {
+                Err(e) if e.kind() == io::ErrorKind::StorageFull && !self.stop.load(Ordering::Relaxed) => {
+                    self.db.space.set_stuck(true);
+                    tokio::time::sleep(RETRY).await;
+                    batch = WriteBatch::from_data(&again);
+                }
+                Err(e) => return Err(e),
+                Ok(()) => {
+                    self.db.space.set_stuck(false);
+                    return Ok(());
+                }
+            }
         }
-        Ok(())
     }
 }
 
@@ -112,10 +130,18 @@ impl RaftStateMachine<C> for Machine {
         while let Some(item) = entries.next().await {
             items.push(item?);
         }
-        if items.len() < LARGE_BATCH && !self.db.space.is_full() {
-            return self.apply_all(items);
+        if items.is_empty() {
+            return Ok(());
         }
-        blocking(|| self.apply_all(items))
+        let large = items.len() >= LARGE_BATCH;
+        let (batch, answers) = if large { blocking(|| self.apply_all(items)) } else { self.apply_all(items) }?;
+        self.write(batch, large).await?;
+        // The mirror, then the view, then the answers: whoever has an answer finds the entry in both.
+        self.app.publish(self.applied.map_or(0, |id| id.index));
+        for (responder, reply) in answers {
+            responder.send(reply);
+        }
+        Ok(())
     }
 
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {

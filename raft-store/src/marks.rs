@@ -56,7 +56,8 @@ pub(crate) fn check(db: &Db) -> io::Result<u64> {
             range(&state)
         )));
     }
-    if let Some([a, b]) = meta.windows(2).find(|pair| matches!(pair, [a, b] if a + 1 != *b)).and_then(|p| p.first_chunk())
+    if let Some([a, b]) =
+        meta.windows(2).find(|pair| matches!(pair, [a, b] if a + 1 != *b)).and_then(|p| p.first_chunk())
     {
         return Err(bad(format!("a table file is lost (no marks between {a} and {b})")));
     }

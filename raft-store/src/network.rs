@@ -293,16 +293,18 @@ impl Connection {
         match error {
             TransportError::Unreachable(_) => RPCError::Unreachable(Unreachable::new(&error)),
             TransportError::Failed(_) => RPCError::Network(NetworkError::new(&error)),
-            TransportError::Timeout => RPCError::Timeout(Timeout {
-                action,
-                id: self.envelope.from,
-                target: self.peer.node_id,
-                timeout,
-            }),
+            TransportError::Timeout => {
+                RPCError::Timeout(Timeout { action, id: self.envelope.from, target: self.peer.node_id, timeout })
+            }
         }
     }
 
-    async fn ask_vote(&self, rpc: VoteRequest<C>, pre_vote: bool, option: RPCOption) -> Result<VoteResponse<C>, RPCError<C>> {
+    async fn ask_vote(
+        &self,
+        rpc: VoteRequest<C>,
+        pre_vote: bool,
+        option: RPCOption,
+    ) -> Result<VoteResponse<C>, RPCError<C>> {
         let message = VoteMessage {
             envelope: Some(self.envelope.clone()),
             vote: Some((&rpc.vote).into()),

@@ -12,8 +12,8 @@ use crate::codec::{self, Kind};
 use crate::error::ServeError;
 use crate::handle::Store;
 use crate::network::{
-    AppendRequest, AppendResponse, Envelope, SnapshotAnswer, SnapshotMessage, TransferAnswer, TransferMessage, VoteAnswer,
-    VoteMessage, need_vote, some_log_id,
+    AppendRequest, AppendResponse, Envelope, SnapshotAnswer, SnapshotMessage, TransferAnswer, TransferMessage,
+    VoteAnswer, VoteMessage, need_vote, some_log_id,
 };
 use crate::snapshot::{SnapshotData, SnapshotStream};
 use crate::types::C;
@@ -48,10 +48,8 @@ impl<A: Apply> Store<A> {
             io::ErrorKind::WouldBlock => ServeError::Busy,
             _ => ServeError::Snapshot(e.to_string()),
         })?;
-        let snapshot = SnapshotOf::<C, SnapshotData> {
-            meta: staged.meta.clone(),
-            snapshot: SnapshotData::Staged(staged),
-        };
+        let snapshot =
+            SnapshotOf::<C, SnapshotData> { meta: staged.meta.clone(), snapshot: SnapshotData::Staged(staged) };
         let answer = self.inner().raft.install_full_snapshot(vote, snapshot).await.map_err(|e| fatal(&e))?;
         Ok(codec::encode(Kind::SnapshotResponse, &SnapshotAnswer { vote: Some((&answer.vote).into()) }).into())
     }

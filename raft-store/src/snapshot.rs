@@ -142,9 +142,7 @@ pub(crate) enum SnapshotData {
 pub(crate) async fn pin(db: Arc<Db>) -> io::Result<(SnapshotMeta, SnapshotStream)> {
     let (sender, stream) = SnapshotStream::channel();
     let (meta_sender, meta) = oneshot::channel();
-    std::thread::Builder::new()
-        .name("gpun-snapshot".into())
-        .spawn(move || stream_out(&db, meta_sender, &sender))?;
+    std::thread::Builder::new().name("gpun-snapshot".into()).spawn(move || stream_out(&db, meta_sender, &sender))?;
     let meta = meta.await.map_err(|_| io::Error::other("the thread that reads the snapshot has ended"))??;
     Ok((meta, stream))
 }

@@ -58,9 +58,10 @@ impl Space {
     }
 
     fn decide(&self) {
-        let free = self.free.load(Ordering::Relaxed);
-        let stuck = self.stuck.load(Ordering::Relaxed);
         self.full.send_if_modified(|full| {
+            // Read under the channel's lock: of two that decide at once, the later one has seen all that the first has.
+            let free = self.free.load(Ordering::Relaxed);
+            let stuck = self.stuck.load(Ordering::SeqCst);
             // A little more must be free to begin again than to stop, or the answer would flicker.
             let needed = if *full { self.min_free + self.min_free / 8 } else { self.min_free };
             let now = stuck || free < needed;
@@ -70,7 +71,7 @@ impl Space {
 
     /// A write failed for lack of room (`true`), or succeeded (`false`).
     pub(crate) fn set_stuck(&self, stuck: bool) {
-        if self.stuck.swap(stuck, Ordering::Relaxed) != stuck {
+        if self.stuck.swap(stuck, Ordering::SeqCst) != stuck || stuck {
             self.look();
         }
     }

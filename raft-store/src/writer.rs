@@ -24,12 +24,27 @@ const MAX_WRITE: usize = 8 << 20;
 
 /// What the thread is asked to do.
 pub(crate) enum Op {
-    Append { entries: Vec<Entry>, bytes: usize, done: IOFlushed<C> },
-    Vote { vote: Vote, done: oneshot::Sender<io::Result<()>> },
+    Append {
+        entries: Vec<Entry>,
+        bytes: usize,
+        done: IOFlushed<C>,
+    },
+    Vote {
+        vote: Vote,
+        done: oneshot::Sender<io::Result<()>>,
+    },
     /// Removes the entries from `from` to `last`.
-    Truncate { from: u64, last: u64, done: oneshot::Sender<io::Result<()>> },
+    Truncate {
+        from: u64,
+        last: u64,
+        done: oneshot::Sender<io::Result<()>>,
+    },
     /// Removes the entries from `first` up to and including `upto`.
-    Purge { first: u64, upto: LogId, done: oneshot::Sender<io::Result<()>> },
+    Purge {
+        first: u64,
+        upto: LogId,
+        done: oneshot::Sender<io::Result<()>>,
+    },
 }
 
 /// Whom to tell.

@@ -105,7 +105,8 @@ async fn the_mirror_is_read_by_ranges() {
             keys.push_str(&String::from_utf8_lossy(key));
             keys.len() < 3
         };
-        if back { mirror.scan_back(VALUES, from, to, &mut each) } else { mirror.scan(VALUES, from, to, &mut each) }.unwrap();
+        if back { mirror.scan_back(VALUES, from, to, &mut each) } else { mirror.scan(VALUES, from, to, &mut each) }
+            .unwrap();
         keys
     };
     use Bound::{Excluded, Included, Unbounded};

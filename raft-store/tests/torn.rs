@@ -96,7 +96,8 @@ fn state(pairs: &[(&str, &str)]) -> View {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_cut_at_every_byte_of_the_last_write() {
     let fixture = fixture("third=3").await;
-    let (old, new) = (state(&[("first", "1"), ("second", "2")]), state(&[("first", "1"), ("second", "2"), ("third", "3")]));
+    let (old, new) =
+        (state(&[("first", "1"), ("second", "2")]), state(&[("first", "1"), ("second", "2"), ("third", "3")]));
     let mut seen_old = 0;
     let mut seen_new = 0;
     for length in fixture.before..=fixture.after {
@@ -127,7 +128,9 @@ async fn a_bit_flipped_anywhere_in_the_log_is_refused() {
             continue;
         }
         match fixture.open(OnDamage::Refuse, |log| log[at] ^= 1 << (at % 8)).await {
-            Err(OpenError::Damaged { detail, .. }) => assert!(detail.contains("write-ahead log"), "byte {at}: {detail}"),
+            Err(OpenError::Damaged { detail, .. }) => {
+                assert!(detail.contains("write-ahead log"), "byte {at}: {detail}")
+            }
             other => panic!("byte {at}: {other:?}"),
         }
     }
