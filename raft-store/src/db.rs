@@ -55,6 +55,9 @@ pub(crate) const RETRY: Duration = Duration::from_millis(100);
 /// The open database.
 pub(crate) struct Db {
     db: DB,
+    /// For the statistics.
+    #[cfg(test)]
+    pub options: Options,
     /// The slot of the live mirror: 1 or 2.
     slot: AtomicU8,
     /// The number of the next mark.
@@ -95,9 +98,16 @@ impl Db {
             return Err(OpenError::Damaged { path, detail: "the file CURRENT is missing".into() });
         }
         check_files(&path, config.on_damage)?;
-        let db = open_db(config, &path, false)?;
+        let (db, _options) = open_db(config, &path, false)?;
         let space = Space::new(&config.dir, config.min_free_mib << 20);
-        let this = Self { db, slot: AtomicU8::new(1), mark: AtomicU64::new(0), space };
+        let this = Self {
+            db,
+            #[cfg(test)]
+            options: _options,
+            slot: AtomicU8::new(1),
+            mark: AtomicU64::new(0),
+            space,
+        };
         this.check_identity(config, &path)?;
         this.check_log(&path)?;
         let last_checks = || -> io::Result<()> {
@@ -412,7 +422,7 @@ fn create(config: &Config, path: &Path) -> Result<(), OpenError> {
     if new.exists() {
         fs::remove_dir_all(&new).map_err(dir)?;
     }
-    let db = open_db(config, &new, true)?;
+    let (db, _) = open_db(config, &new, true)?;
     let identity = codec::Identity { node_id: config.node_id, cluster: config.cluster.clone() };
     let database = |detail: String| OpenError::Database { path: new.clone(), detail };
     let meta = db.cf_handle(META).ok_or_else(|| database("the column family meta was not made".into()))?;
@@ -426,7 +436,7 @@ fn create(config: &Config, path: &Path) -> Result<(), OpenError> {
     fs::File::open(&config.dir).and_then(|dir| dir.sync_all()).map_err(dir)
 }
 
-fn open_db(config: &Config, path: &Path, create: bool) -> Result<DB, OpenError> {
+fn open_db(config: &Config, path: &Path, create: bool) -> Result<(DB, Options), OpenError> {
     let mut options = Options::default();
     options.create_if_missing(create);
     options.create_missing_column_families(create);
@@ -437,13 +447,15 @@ fn open_db(config: &Config, path: &Path, create: bool) -> Result<DB, OpenError> 
     options.set_atomic_flush(true);
     // A recycled log has old records behind its end: nothing could tell them from damage.
     options.set_recycle_log_file_num(0);
-    options.set_max_total_wal_size(2 * (config.write_buffer_mib as u64) << 20);
+    options.set_max_total_wal_size((config.write_buffer_mib as u64) << 21);
     options.set_db_write_buffer_size(config.write_buffer_mib << 20);
     options.set_max_background_jobs(2);
     options.set_keep_log_file_num(4);
     options.set_max_log_file_size(4 << 20);
     options.set_stats_dump_period_sec(0);
     options.set_max_open_files(512);
+    #[cfg(test)]
+    options.enable_statistics();
     // RocksDB always has the family `default`. It is not used, but the size of its buffer, 64 MiB unless told, counts in
     // what RocksDB wants to see free before it resumes after a full disk.
     let families = [("default", false), (META, false), (LOG, false), (STATE, true)].map(|(name, compressed)| {
@@ -453,7 +465,8 @@ fn open_db(config: &Config, path: &Path, create: bool) -> Result<DB, OpenError> 
         family.set_compression_type(if compressed { DBCompressionType::Lz4 } else { DBCompressionType::None });
         ColumnFamilyDescriptor::new(name, family)
     });
-    DB::open_cf_descriptors(&options, path, families).map_err(|e| open_error(path, e))
+    let db = DB::open_cf_descriptors(&options, path, families).map_err(|e| open_error(path, e))?;
+    Ok((db, options))
 }
 
 fn open_error(path: &Path, error: rocksdb::Error) -> OpenError {

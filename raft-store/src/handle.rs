@@ -250,7 +250,7 @@ impl<A: Apply> Store<A> {
     /// Proposes an entry and waits until a majority has it on disk and it is applied here. Entries that are proposed
     /// at the same time share one sync of the disk.
     ///
-    /// Returns the entry's index and the application's answer.
+    /// Returns the entry's index and the application's answer. An entry whose call is dropped may still be applied.
     ///
     /// # Errors
     /// See [`ProposeError`]; after `Uncertain`, and `DiskFull` with `maybe_applied`, the entry may still be applied.
@@ -358,7 +358,7 @@ impl<A: Apply> Store<A> {
         self.inner.applied.clone()
     }
 
-    /// Follows who leads.
+    /// Follows who leads. The channel closes when this member has failed or is shut down.
     pub fn watch_role(&self) -> watch::Receiver<Role> {
         self.inner.role.clone()
     }

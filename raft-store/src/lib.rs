@@ -16,6 +16,25 @@
 //! | `network` | openraft's network over a [`Transport`] |
 //! | `db`, `wal`, `marks`, `space` | the database, how its files are checked, how a full disk is met |
 //! | `codec`, `types` | the encoding on disk and on the wire; openraft's types, filled in |
+//!
+//! # Where openraft needs care
+//!
+//! | trap | here |
+//! | --- | --- |
+//! | success before fsync; vote and entries reordered | one queue, one write-ahead log, callbacks after the sync (`writer`) |
+//! | one fsync an entry | all that waits goes into one synced write (`writer`) |
+//! | a snapshot builder that stalls `apply` | the mirror is the snapshot; readers use a RocksDB snapshot (`snapshot`) |
+//! | a snapshot half installed | written beside the live mirror, switched in one write (`snapshot`, `db`) |
+//! | the log purged under a follower's transfer; tombstones | thresholds of 10⁵ entries, purges in big steps, bounded seeks (`config`, `log`) |
+//! | a restarted leader that answers from an older state | it stands for election again; alone, it replays before `open` returns (`config`, `handle`) |
+//! | no pre-vote, no check quorum by default; pre-vote granted by default | both on, pre-vote carried (`config`, `network`) |
+//! | timeouts too tight for slow disks | heartbeats do not wait for the disk (`writer`), 400 to 800 ms (`config`) |
+//! | membership changes in parallel, ids used again | one at a time, waits for the lease (`handle`); ids: [`Config::node_id`] |
+//! | messages larger than the transport takes | cut by bytes, the rest follows (`network`) |
+//! | metrics held over an await block the core | copied out in a block (`handle`) |
+//! | any storage error is the end | a full disk is waited out (`db`, `machine`), others are the end ([`Status::failed`]) |
+//! | messages to the wrong member | each names cluster and member (`serve`) |
+//! | an upgrade that changes the format | our own encoding, golden bytes in the tests (`codec`) |
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by a panic"))]
 
@@ -35,6 +54,8 @@ mod snapshot;
 mod space;
 #[cfg(test)]
 mod suite;
+#[cfg(test)]
+mod tests;
 mod types;
 mod wal;
 mod writer;

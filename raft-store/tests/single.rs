@@ -147,3 +147,17 @@ async fn an_entry_that_is_too_large_is_refused() {
     assert!(matches!(refused, Err(ProposeError::TooLarge { .. })));
     store.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heavy_log_is_purged_before_its_number_of_entries_would() {
+    let dir = tempfile::tempdir().unwrap();
+    let heavy = gpun_raft_store::Config { keep_log_mib: 1, ..config(dir.path(), 1) };
+    let store = Store::open(heavy, App::default(), Arc::new(NoTransport)).await.unwrap();
+    store.initialize_single("here").await.unwrap();
+    for i in 0..40 {
+        store.propose(format!("k{i}={}", "v".repeat(100_000)).into_bytes()).await.unwrap().1.unwrap();
+    }
+    until("half of the log is purged", || store.status().purged_index >= Some(20)).await;
+    assert_eq!(store.view().view.values.len(), 40);
+    store.shutdown().await;
+}
