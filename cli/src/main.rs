@@ -1,3 +1,7 @@
-//! One binary, gpun, with Slurm's command names as links.
+//! `gpun`, and Slurm's commands by the name that it is called by.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(gpun_cli::run(std::env::args_os()))
+}
