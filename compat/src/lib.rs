@@ -4,6 +4,7 @@ pub mod array;
 pub mod count;
 pub mod dependency;
 pub mod directive;
+pub mod format;
 pub mod gres;
 pub mod hostlist;
 pub mod jobid;

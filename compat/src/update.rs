@@ -82,7 +82,9 @@ pub fn parse(words: &[String], context: &Context<'_>) -> Result<Update, UpdateEr
         Some(Entity::Node) => nodes(&glued),
         Some(Entity::Partition) => partition(&glued),
         Some(Entity::Later(what)) => refuse(format!("scontrol: error: {what} come with a later version")),
-        None if glued.iter().any(|word| key_is(word.split('=').next().unwrap_or(""), "JobName", 4)) => jobs(&glued, context),
+        None if glued.iter().any(|word| key_is(word.split('=').next().unwrap_or(""), "JobName", 4)) => {
+            jobs(&glued, context)
+        }
         None => refuse(
             "No valid entity in update command\nInput line must include \"NodeName\", \"PartitionName\", \"Reservation\", \
              \"JobId\", or \"SlurmctldDebug\"",
@@ -111,7 +113,9 @@ fn entity_of(key: &str) -> Option<Entity> {
 
 /// Whether `key` stands for `name`: the name itself or a beginning of it of at least `least` letters, in any case.
 fn key_is(key: &str, name: &str, least: usize) -> bool {
-    key.len() >= least && key.len() <= name.len() && name.get(..key.len()).is_some_and(|start| start.eq_ignore_ascii_case(key))
+    key.len() >= least
+        && key.len() <= name.len()
+        && name.get(..key.len()).is_some_and(|start| start.eq_ignore_ascii_case(key))
 }
 
 fn pair(word: &str) -> Result<Pair<'_>, UpdateError> {
@@ -193,7 +197,13 @@ const LATER: &[&str] = &[
     "WCKey",
 ];
 
-fn set_job(change: &mut JobChange, key: &str, value: &str, word: &str, context: &Context<'_>) -> Result<(), UpdateError> {
+fn set_job(
+    change: &mut JobChange,
+    key: &str,
+    value: &str,
+    word: &str,
+    context: &Context<'_>,
+) -> Result<(), UpdateError> {
     let is = |name, least| key_is(key, name, least);
     let number = |what: &str| {
         value.parse::<u32>().or_else(|_| refuse(format!("scontrol: error: Invalid {what} value: {value}")))
@@ -225,7 +235,9 @@ fn set_job(change: &mut JobChange, key: &str, value: &str, word: &str, context: 
         _ if is("StdOut", 4) => change.std_out = text(),
         _ if is("WorkDir", 5) => change.work_dir = text(),
         _ => match LATER.iter().find(|name| key_is(key, name, 4.min(name.len()))) {
-            Some(name) => return refuse(format!("scontrol: error: {name} cannot be changed yet: submit the job again")),
+            Some(name) => {
+                return refuse(format!("scontrol: error: {name} cannot be changed yet: submit the job again"));
+            }
             None => return unsupported(word),
         },
     }
@@ -248,14 +260,18 @@ fn hosts(value: &str) -> Result<Vec<String>, UpdateError> {
 }
 
 fn mib(value: &str) -> Result<MemoryMib, UpdateError> {
-    memory::parse_mib(value).map(MemoryMib).or_else(|_| refuse(format!("scontrol: error: Invalid memory value: {value}")))
+    memory::parse_mib(value)
+        .map(MemoryMib)
+        .or_else(|_| refuse(format!("scontrol: error: Invalid memory value: {value}")))
 }
 
 fn nice(value: &str) -> Result<i32, UpdateError> {
     if value.is_empty() {
         return Ok(100);
     }
-    value.parse().or_else(|_| refuse(format!("Invalid nice value, must be between -2147483645 and 2147483645: {value}")))
+    value
+        .parse()
+        .or_else(|_| refuse(format!("Invalid nice value, must be between -2147483645 and 2147483645: {value}")))
 }
 
 fn moment_ms(value: &str, context: &Context<'_>) -> Result<TimeMs, UpdateError> {
@@ -282,17 +298,18 @@ fn nodes(words: &[String]) -> Result<Update, UpdateError> {
             _ => {
                 let later = ["ActiveFeatures", "AvailableFeatures", "Comment", "CpuBind", "Extra", "Gres", "Weight"];
                 return match later.iter().find(|name| key_is(key, name, 3)) {
-                    Some(name) => refuse(format!("scontrol: error: {name} comes from the node itself: change its daemon's command line")),
+                    Some(name) => refuse(format!(
+                        "scontrol: error: {name} comes from the node itself: change its daemon's command line"
+                    )),
                     None => unsupported(word),
                 };
             }
         }
     }
     let because = |reason: Option<String>| {
-        reason.filter(|text| !text.is_empty()).map_or_else(
-            || refuse("You must specify a reason when DOWNING or DRAINING a node. Request denied"),
-            Ok,
-        )
+        reason
+            .filter(|text| !text.is_empty())
+            .map_or_else(|| refuse("You must specify a reason when DOWNING or DRAINING a node. Request denied"), Ok)
     };
     let change = match state.map(str::to_ascii_uppercase).as_deref() {
         None => None,

@@ -128,9 +128,17 @@ impl State {
         matches!(self.base, Base::Allocated | Base::Mixed) || self.completing
     }
 
-    /// The place in `sinfo`'s order of states.
+    /// The place in `sinfo`'s order of states: marks weigh more than the base state.
     pub fn rank(self) -> u32 {
-        self.base as u32
+        let base = match self.base {
+            Base::Unknown => 0,
+            Base::Down => 1,
+            Base::Idle => 2,
+            Base::Allocated => 3,
+            Base::Mixed => 5,
+        };
+        let marks = [self.drain, self.completing, self.not_responding, self.planned];
+        marks.iter().enumerate().fold(base, |sum, (i, on)| sum + (u32::from(*on) << (i + 4)))
     }
 }
 
@@ -249,7 +257,8 @@ fn is(state: State, name: &str) -> bool {
         "unknown" => state.base == Base::Unknown,
         "down" => state.base == Base::Down,
         "idle" => state.base == Base::Idle,
-        "allocated" => state.base == Base::Allocated,
+        // Slurm counts nodes with some CPUs in use among the allocated ones.
+        "allocated" => matches!(state.base, Base::Allocated | Base::Mixed),
         "mixed" => state.base == Base::Mixed,
         "drain" => state.drain,
         "drained" => state.drain && !state.is_busy(),
