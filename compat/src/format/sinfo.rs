@@ -75,8 +75,7 @@ pub fn report(cluster: Cluster<'_>, options: &Options, shown: &Shown<'_>) -> Rep
     }
     let mut lines = group(&partitions, cluster, options, &template, shown);
     let default = match (options.by_node, options.reasons) {
-        (true, _) => "N",
-        (_, true) => "E,N",
+        (true, _) | (_, true) => "N",
         _ => "#P,-t",
     };
     sort(&mut lines, &sort_fields(options.sort.as_deref().unwrap_or(default)), shown);

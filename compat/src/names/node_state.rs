@@ -211,7 +211,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads `idle,mix` or `drain&idle`; `all` lets everything through. A `~` before a name turns it round.
+    /// Reads `idle,mix` or `drain&idle`; `all` lets everything through.
     ///
     /// # Errors
     /// [`UnknownState`].
