@@ -9,12 +9,13 @@
 //! | [`hostlist`] | `n[001-128,200]` and back; `scontrol show hostnames\|hostlist\|hostlistsorted` |
 //! | [`time`], [`moment`] | `--time` limits and lengths of time; `--begin` and times of day, given now and a zone |
 //! | [`memory`], [`gres`], [`tres`], [`count`] | sizes, generic resources, TRES strings, `-N 1-4`, `2(x3),1` |
-//! | [`array`], [`jobid`], [`dependency`], [`signal`] | `0-15:4%3`, `17_[1-4]`, `afterok:7`, `B:USR1@60` |
+//! | [`mod@array`], [`jobid`], [`dependency`], [`signal`] | `0-15:4%3`, `17_[1-4]`, `afterok:7`, `B:USR1@60` |
 //! | [`pattern`] | `slurm-%A_%3a.out` |
 //! | [`names`] | states of jobs and nodes, reasons, error texts |
 //! | [`directive`] | `#SBATCH` (and `#PBS`, `#BSUB`) lines of a script |
 //! | [`option`] | one table of flags a command: parser, help, environment, refusals |
-//! | [`format`] | columns of `squeue` and `sinfo`, blocks of `scontrol show` |
+//! | [`update`] | `scontrol update` as data |
+//! | [`mod@format`] | columns of `squeue` and `sinfo`, blocks of `scontrol show` |
 //!
 //! A submission, from words to a job:
 //!
@@ -44,3 +45,4 @@ pub mod pattern;
 pub mod signal;
 pub mod time;
 pub mod tres;
+pub mod update;
