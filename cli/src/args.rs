@@ -81,7 +81,9 @@ impl Usage {
                     Some((name, value)) => self.keep(&mut got, name, Some(value), &mut rest)?,
                     None => self.keep(&mut got, long, None, &mut rest)?,
                 },
-                short if short.starts_with('-') && short.len() > 1 => return Err(format!("there is no option {short}")),
+                short if short.starts_with('-') && short.len() > 1 => {
+                    return Err(format!("there is no option {short}"));
+                }
                 operand => got.operands.push(operand.to_owned()),
             }
         }

@@ -167,7 +167,9 @@ pub fn lock(dir: &Path) -> anyhow::Result<File> {
     let file = file.with_context(|| format!("cannot write {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => bail!("another `gpun up` or `gpun down` is at work on {}: wait for it", dir.display()),
+        Err(fs::TryLockError::WouldBlock) => {
+            bail!("another `gpun up` or `gpun down` is at work on {}: wait for it", dir.display())
+        }
         Err(fs::TryLockError::Error(error)) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
     }
 }

@@ -108,7 +108,10 @@ mod tests {
         let person = Person { name: "alice".into(), home: "/home/alice".into(), shell: "/bin/sh".into() };
         let bytes = build(&asked, Caller { variables, dir: Path::new("/w"), host: "vm" }, || Some(person));
         let text = String::from_utf8(bytes).unwrap();
-        text.split_terminator('\0').filter(|v| !LAUNCHERS.iter().any(|(n, _)| v.starts_with(n))).map(str::to_owned).collect()
+        text.split_terminator('\0')
+            .filter(|v| !LAUNCHERS.iter().any(|(n, _)| v.starts_with(n)))
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]
@@ -125,11 +128,17 @@ mod tests {
             (Some("NIL"), [&["SLURM_JOB_ID=5"], &ours[..], &["SLURM_EXPORT_ENV=NIL"]].concat()),
             (
                 Some("FOO,A=2"),
-                [&["FOO=1", "SLURM_JOB_ID=5", "A=2", &path], &login[..], &ours, &["SLURM_EXPORT_ENV=FOO,A=2", none[1]]].concat(),
+                [&["FOO=1", "SLURM_JOB_ID=5", "A=2", &path], &login[..], &ours, &["SLURM_EXPORT_ENV=FOO,A=2", none[1]]]
+                    .concat(),
             ),
             (
                 Some("ALL,FOO=3"),
-                [&["FOO=3", "PATH=/x", "SLURM_JOB_ID=5", "SBATCH_X=1"], &ours[..], &["SLURM_EXPORT_ENV=ALL,FOO=3", none[1]]].concat(),
+                [
+                    &["FOO=3", "PATH=/x", "SLURM_JOB_ID=5", "SBATCH_X=1"],
+                    &ours[..],
+                    &["SLURM_EXPORT_ENV=ALL,FOO=3", none[1]],
+                ]
+                .concat(),
             ),
         ];
         for (export, mut right) in rows {

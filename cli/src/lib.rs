@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod command;
 pub mod controller;
 pub mod daemon;
+pub mod display;
 pub mod environment;
 pub mod nodefile;
 mod out;

@@ -114,7 +114,8 @@ fn arguments(table: &Table) -> anyhow::Result<Vec<String>> {
         let option = match key.as_str() {
             "name" => continue,
             "cpus" | "sockets" | "cores" | "threads" | "weight" => {
-                let number = value.as_integer().filter(|n| *n >= 0).with_context(|| format!("`{key}` has to be a number"))?;
+                let number =
+                    value.as_integer().filter(|n| *n >= 0).with_context(|| format!("`{key}` has to be a number"))?;
                 args.extend([format!("--{key}"), number.to_string()]);
                 continue;
             }
@@ -159,7 +160,10 @@ mod tests {
         let rows: [(&str, &[&str]); 5] = [
             ("", &["vm "]),
             ("[cluster]\nname = \"x\"\n", &["vm "]),
-            ("[[node]]\nname = \"n[1-2]\"\ncpus = 4\nmem = 4000\n", &["n1 --cpus 4 --mem 4000", "n2 --cpus 4 --mem 4000"]),
+            (
+                "[[node]]\nname = \"n[1-2]\"\ncpus = 4\nmem = 4000\n",
+                &["n1 --cpus 4 --mem 4000", "n2 --cpus 4 --mem 4000"],
+            ),
             ("[[node]]\nname = \"a\"\nmem = \"4G\"\n[[node]]\nname = \"b\"\n", &["a --mem 4096", "b "]),
             (
                 "[[node]]\nname = \"g\"\ngres = [\"gpu:a100:2\", \"ib:1\"]\nfeatures = \"fast,ib\"\nweight = 2\n",

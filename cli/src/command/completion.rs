@@ -107,7 +107,11 @@ fn fish() -> String {
         for opt in usage.all_options() {
             let long = opt.name.trim_start_matches('-');
             let needs = if opt.value.is_some() { " -r" } else { "" };
-            let _ = writeln!(out, "complete -c gpun -n '__fish_seen_subcommand_from {name}' -l {long}{needs} -d {}", quoted(opt.help));
+            let _ = writeln!(
+                out,
+                "complete -c gpun -n '__fish_seen_subcommand_from {name}' -l {long}{needs} -d {}",
+                quoted(opt.help)
+            );
         }
     }
     for name in SLURM_NAMES {

@@ -46,10 +46,21 @@ pub fn run(args: &Args, out: &mut Out) -> anyhow::Result<u8> {
         out.line(&json!({ "controllers": list }).to_string());
         return Ok(0);
     }
-    out.line(&format!("{:>4} {:<22} {:>8} {:<8} {:>6} {:>10} {:>6}", "ID", "ADDRESS", "PID", "ROLE", "TERM", "APPLIED", "LAG"));
+    out.line(&format!(
+        "{:>4} {:<22} {:>8} {:<8} {:>6} {:>10} {:>6}",
+        "ID", "ADDRESS", "PID", "ROLE", "TERM", "APPLIED", "LAG"
+    ));
     for m in &members {
         let role = if m.leader { "leader" } else { "follower" };
-        let row = format!("{:>4} {:<22} {:>8} {role:<8} {:>6} {:>10} {:>6}", m.id, m.address, m.pid, m.term, m.applied_index, lag(m));
+        let row = format!(
+            "{:>4} {:<22} {:>8} {role:<8} {:>6} {:>10} {:>6}",
+            m.id,
+            m.address,
+            m.pid,
+            m.term,
+            m.applied_index,
+            lag(m)
+        );
         out.line(&row);
     }
     Ok(0)

@@ -42,7 +42,10 @@ pub const USAGE: Usage = Usage {
         Opt { name: "--dir", value: Some("DIR"), help: "the cluster's folder (GPUN_DIR, else /var/lib/gpunion)" },
         Opt { name: "--keep-jobs", value: None, help: "let running jobs go on" },
     ],
-    examples: &[("gpun down", "stop it"), ("gpun down --keep-jobs && gpun up", "restart the daemons; jobs notice nothing")],
+    examples: &[
+        ("gpun down", "stop it"),
+        ("gpun down --keep-jobs && gpun up", "restart the daemons; jobs notice nothing"),
+    ],
 };
 
 /// Why nodes are drained while the cluster stops; `gpun up` lends nodes with this reason again.

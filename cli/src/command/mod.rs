@@ -35,7 +35,8 @@ pub const OWN: [&Usage; 7] =
 /// Runs the command that the arguments mean, the program's name first; gives the exit status.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     // Slurm's texts are UTF-8 to us; what is not is shown with a replacement and refused by whoever looks it up.
-    let mut args = args.into_iter().map(|arg| arg.into_string().unwrap_or_else(|arg| arg.to_string_lossy().into_owned()));
+    let mut args =
+        args.into_iter().map(|arg| arg.into_string().unwrap_or_else(|arg| arg.to_string_lossy().into_owned()));
     let program = args.next().unwrap_or_default();
     let called = Path::new(&program).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     if SLURM_NAMES.contains(&called.as_str()) {

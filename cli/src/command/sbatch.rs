@@ -32,7 +32,9 @@ use nix::sys::{
 use rand::TryRngCore;
 
 use crate::{
-    cluster, command::up::host_name, controller,
+    cluster,
+    command::up::host_name,
+    controller,
     environment::{self, Caller},
     out::{self, complain},
     people::People,
@@ -131,9 +133,9 @@ fn prepare(args: &[String]) -> Result<Prepared, OptionError> {
     let environment = environment::build(&asked, caller, login);
     fill(&mut asked.spec, &script, &line, args, &dir, host);
     let mut request_id = vec![0; 16];
-    rand::rngs::OsRng.try_fill_bytes(&mut request_id).map_err(|error| {
-        OptionError::new(COMMAND.program, &format!("the system gives no random bytes: {error}"), 1)
-    })?;
+    rand::rngs::OsRng
+        .try_fill_bytes(&mut request_id)
+        .map_err(|error| OptionError::new(COMMAND.program, &format!("the system gives no random bytes: {error}"), 1))?;
     let spec = encode(&asked.spec);
     let test_only = asked.test_only;
     let request = pb::SubmitRequest { request_id, spec, script: script.bytes, environment, test_only };
@@ -156,7 +158,8 @@ fn fill(spec: &mut JobSpec, script: &Script, line: &Line, args: &[String], dir: 
     }
     spec.command.clone_from(&script.command);
     spec.args.clone_from(&line.args);
-    spec.submit_line = Some(std::iter::once(COMMAND.program).chain(args.iter().map(String::as_str)).collect::<Vec<_>>().join(" "));
+    spec.submit_line =
+        Some(std::iter::once(COMMAND.program).chain(args.iter().map(String::as_str)).collect::<Vec<_>>().join(" "));
     let mask = umask(Mode::empty());
     umask(mask);
     spec.umask = Some(mask.bits());
@@ -182,7 +185,8 @@ fn read_script(named: Option<&str>, dir: &Path) -> Result<Script, OptionError> {
             return Err(OptionError::new(COMMAND.program, &format!("Unable to open file {}", path.display()), 1));
         }
     };
-    let name = Path::new(named).file_name().map_or_else(|| named.to_owned(), |name| name.to_string_lossy().into_owned());
+    let name =
+        Path::new(named).file_name().map_or_else(|| named.to_owned(), |name| name.to_string_lossy().into_owned());
     Ok(Script { bytes, file: named.to_owned(), name, command: Some(path.to_string_lossy().into_owned()) })
 }
 
@@ -245,14 +249,17 @@ fn send(job: &Ready, dir: &Path) -> Result<(Quick, pb::SubmitReply), Failure> {
         });
         let tried = match tried {
             Ok(mut quick) => {
-                slurm::check_clusters(&mut quick, COMMAND.program, job.asked.clusters.as_deref()).map_err(Failure::Text)?;
+                slurm::check_clusters(&mut quick, COMMAND.program, job.asked.clusters.as_deref())
+                    .map_err(Failure::Text)?;
                 quick.submit(&job.request).map(|reply| (quick, reply))
             }
             Err(error) => Err(error),
         };
         match tried {
             Ok(done) => return Ok(done),
-            Err(error) if error.is_unreachable() && started.elapsed() < PATIENCE && dir.exists() => thread::sleep(PAUSE),
+            Err(error) if error.is_unreachable() && started.elapsed() < PATIENCE && dir.exists() => {
+                thread::sleep(PAUSE)
+            }
             Err(error) => return Err(Failure::Call(error)),
         }
     }
@@ -262,7 +269,9 @@ fn refused(job: &Ready, refusal: &[u8]) -> u8 {
     let refusal: Refusal = match decode(refusal) {
         Ok(refusal) => refusal,
         Err(error) => {
-            complain(&format!("sbatch: error: Batch job submission failed: the controller's answer can't be read: {error}"));
+            complain(&format!(
+                "sbatch: error: Batch job submission failed: the controller's answer can't be read: {error}"
+            ));
             return 1;
         }
     };

@@ -39,7 +39,9 @@ pub fn run(args: &[String]) -> u8 {
     }
     if let Some(step) = asked.jobs.iter().find(|job| job.step.is_some()) {
         let step = format!("{}.{}", step.job, step.step.as_deref().unwrap_or_default());
-        complain(&format!("scancel: error: Kill job error on job step id {step}: steps come with a later version of gpunion"));
+        complain(&format!(
+            "scancel: error: Kill job error on job step id {step}: steps come with a later version of gpunion"
+        ));
         return 1;
     }
     let mut quick = match controller::connect() {
@@ -99,7 +101,8 @@ fn targets(quick: &mut Quick, asked: &Options) -> Result<Vec<Target>, u8> {
         mine: asked.me,
         ..Default::default()
     };
-    let found = controller::list_jobs(quick, &request).map_err(|error| slurm::failed("slurm_load_jobs error: ", &error))?;
+    let found =
+        controller::list_jobs(quick, &request).map_err(|error| slurm::failed("slurm_load_jobs error: ", &error))?;
     if let Some(user) = found.unknown_users.first() {
         complain(&format!("scancel: error: Invalid user name: {user}"));
         return Err(1);
@@ -121,7 +124,9 @@ fn targets(quick: &mut Quick, asked: &Options) -> Result<Vec<Target>, u8> {
 
 /// The controller's request can hold base states only, and scancel takes no others.
 fn base_state(name: job_state::Name) -> Option<JobState> {
-    [JobState::Pending, JobState::Running, JobState::Suspended].into_iter().find(|state| job_state::base(*state) == name)
+    [JobState::Pending, JobState::Running, JobState::Suspended]
+        .into_iter()
+        .find(|state| job_state::base(*state) == name)
 }
 
 fn target(view: &JobView, refs: &[JobRef]) -> Target {
@@ -133,7 +138,8 @@ fn target(view: &JobView, refs: &[JobRef]) -> Target {
         Some(ArrayRole::Waiting { tasks }) => {
             let named: Vec<&JobRef> = refs.iter().filter(|one| one.job == job.id).collect();
             let tasks = if named.iter().all(|one| one.tasks.is_some()) && !named.is_empty() {
-                let is_meant = |task: &u32| named.iter().any(|one| one.tasks.as_ref().is_some_and(|some| some.contains(*task)));
+                let is_meant =
+                    |task: &u32| named.iter().any(|one| one.tasks.as_ref().is_some_and(|some| some.contains(*task)));
                 tasks.iter().filter(is_meant).collect()
             } else {
                 tasks.clone()
@@ -147,7 +153,8 @@ fn target(view: &JobView, refs: &[JobRef]) -> Target {
 
 fn filters(asked: &Options) -> String {
     let mut out = String::new();
-    let mut add = |name: &str, values: &[String]| values.iter().for_each(|value| out.push_str(&format!("{name}={value} ")));
+    let mut add =
+        |name: &str, values: &[String]| values.iter().for_each(|value| out.push_str(&format!("{name}={value} ")));
     add("account", &asked.accounts);
     add("job_name", &asked.names);
     add("partition", &asked.partitions);
@@ -184,7 +191,9 @@ fn act(asked: &Options, jobs: JobRef) -> Act {
     let kills = asked.signal.is_none_or(|signal| signal == SIGKILL);
     match (asked.batch, asked.full) {
         (true, _) => Act::Signal { jobs, signal: asked.signal.unwrap_or(SIGKILL), scope: SignalScope::Batch },
-        (false, true) if !kills => Act::Signal { jobs, signal: asked.signal.unwrap_or(SIGKILL), scope: SignalScope::All },
+        (false, true) if !kills => {
+            Act::Signal { jobs, signal: asked.signal.unwrap_or(SIGKILL), scope: SignalScope::All }
+        }
         _ if kills => Act::Cancel(jobs),
         _ => Act::Signal { jobs, signal: asked.signal.unwrap_or(SIGKILL), scope: SignalScope::Steps },
     }
@@ -221,12 +230,12 @@ fn end(quick: &mut Quick, asked: &Options, targets: &[Target]) -> u8 {
 /// What is said of an answer, and the exit status for it. A job that is over already is what was wished for.
 fn wrong(asked: &Options, target: &Target, answer: Result<pb::ActReply, CallError>) -> Option<(String, u8)> {
     let prefix = format!("scancel: error: Kill job error on job id {}: ", target.id);
-    let outcome = answer.and_then(|reply| {
-        gpun_proto::decode(&reply.outcome).map_err(|error| CallError::Protocol(error.to_string()))
-    });
+    let outcome = answer
+        .and_then(|reply| gpun_proto::decode(&reply.outcome).map_err(|error| CallError::Protocol(error.to_string())));
     match outcome {
         Ok(Outcome::Refused(why)) => {
-            let ends = matches!(act(asked, target.jobs.clone()), Act::Cancel(_)) || (asked.batch && asked.signal.is_none());
+            let ends =
+                matches!(act(asked, target.jobs.clone()), Act::Cancel(_)) || (asked.batch && asked.signal.is_none());
             let harmless = ends && matches!(why, Refusal::UnknownJob | Refusal::AlreadyDone);
             if harmless && asked.verbose == 0 {
                 return None;

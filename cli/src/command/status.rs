@@ -86,7 +86,16 @@ fn text(cluster: &ClusterView, nodes: &[NodeView], now_ms: u64) -> String {
     let up = gpun_compat::time::long(up_s);
     let mut out = format!(
         "Cluster {}: controller {} on {}, up {up}\n\n{:<16} {:<9} {:>5} {:>11} {:>17}  {:<20} {}\n",
-        cluster.settings.cluster_name, cluster.version, cluster.host, "NODE", "STATE", "JOBS", "CPUS", "MEMORY", "GRES", "REASON"
+        cluster.settings.cluster_name,
+        cluster.version,
+        cluster.host,
+        "NODE",
+        "STATE",
+        "JOBS",
+        "CPUS",
+        "MEMORY",
+        "GRES",
+        "REASON"
     );
     for view in nodes {
         let inventory = &view.node.inventory;

@@ -50,7 +50,11 @@ pub const USAGE: Usage = Usage {
         Opt { name: "--mem", value: Some("MB"), help: "memory of each node in MiB, or with a unit such as 64G" },
         Opt { name: "--gres", value: Some("GRES"), help: "NAME:TYPE:COUNT[:FILES] of each node; may be repeated" },
         Opt { name: "--controllers", value: Some("N"), help: "controllers; 1 is what this version has" },
-        Opt { name: "--import", value: Some("FILE"), help: "take the shape from a slurm.conf (comes with a later version)" },
+        Opt {
+            name: "--import",
+            value: Some("FILE"),
+            help: "take the shape from a slurm.conf (comes with a later version)",
+        },
     ],
     examples: &[
         ("gpun up", "this machine as a cluster of one node"),
@@ -148,11 +152,9 @@ pub fn host_name() -> String {
 
 /// Makes the folder with key, configuration and links; true if the cluster is new.
 fn prepare(dir: &Path, wish: &Wish, host: &str) -> anyhow::Result<bool> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(dir)
-        .with_context(|| format!("cannot make {}: run `gpun up` as root, or name a folder of your own with --dir", dir.display()))?;
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(dir).with_context(|| {
+        format!("cannot make {}: run `gpun up` as root, or name a folder of your own with --dir", dir.display())
+    })?;
     let config = dir.join(cluster::CONFIG_FILE);
     let is_new = !config.exists();
     if is_new {

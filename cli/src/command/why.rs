@@ -42,7 +42,8 @@ const NAMED_MAX: usize = 6;
 /// Nobody answers, or there is no such job.
 pub fn run(args: &Args, out: &mut Out) -> anyhow::Result<u8> {
     let text = &args.operands[0];
-    let wanted = jobid::parse(text).with_context(|| format!("`{text}` is no job: write 17, 17_3 or 17_[1-4]"))?.reference();
+    let wanted =
+        jobid::parse(text).with_context(|| format!("`{text}` is no job: write 17, 17_3 or 17_[1-4]"))?.reference();
     let reply = controller::connect()?.why(&pb::WhyRequest { job: encode(&wanted) })?;
     let answers: Vec<WhyView> = reply.answers.iter().map(|answer| decode(answer)).collect::<Result<_, _>>()?;
     if answers.is_empty() {
@@ -177,8 +178,12 @@ fn sentence(cause: &Cause, zone: &TimeZone) -> String {
             match (what.as_str(), *nodes == 1 || *of == 1) {
                 ("drained", one) => format!("{} {} drained.", upper(&which), if one { "is" } else { "are" }),
                 ("down", one) => format!("{} {} down.", upper(&which), if one { "is" } else { "are" }),
-                ("excluded", one) => format!("{} {} excluded by the job itself.", upper(&which), if one { "is" } else { "are" }),
-                ("features", one) => format!("{} {} not the features that it asks for.", upper(&which), if one { "has" } else { "have" }),
+                ("excluded", one) => {
+                    format!("{} {} excluded by the job itself.", upper(&which), if one { "is" } else { "are" })
+                }
+                ("features", one) => {
+                    format!("{} {} not the features that it asks for.", upper(&which), if one { "has" } else { "have" })
+                }
                 ("cpus", _) => format!("Not enough CPUs are free on {which}."),
                 ("memory", _) => format!("Not enough memory is free on {which}."),
                 (other, _) => format!("Not enough {other} is free on {which}."),

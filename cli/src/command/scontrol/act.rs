@@ -16,11 +16,7 @@ use gpun_proto::{
 };
 use jiff::tz::TimeZone;
 
-use crate::{
-    controller,
-    out::complain,
-    slurm,
-};
+use crate::{controller, out::complain, slurm};
 
 /// What is to be done to jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,12 +92,15 @@ fn meant(quick: &mut Quick, word: &str) -> Result<Vec<Named>, u8> {
     if key.to_ascii_lowercase().contains("name") {
         return by_name(quick, value);
     }
-    Ok(jobid::split(value).map(|text| Named { text: text.to_owned(), jobs: jobid::parse(text).map(|one| one.reference()) }).collect())
+    Ok(jobid::split(value)
+        .map(|text| Named { text: text.to_owned(), jobs: jobid::parse(text).map(|one| one.reference()) })
+        .collect())
 }
 
 fn by_name(quick: &mut Quick, name: &str) -> Result<Vec<Named>, u8> {
     let request = pb::ListJobsRequest { names: vec![name.to_owned()], ..Default::default() };
-    let found = controller::list_jobs(quick, &request).map_err(|error| slurm::failed("slurm_load_jobs error: ", &error))?;
+    let found =
+        controller::list_jobs(quick, &request).map_err(|error| slurm::failed("slurm_load_jobs error: ", &error))?;
     let mut named: Vec<Named> = Vec::new();
     for view in &found.jobs {
         let id = view.job.array_id().unwrap_or(view.job.id);
@@ -126,7 +125,9 @@ fn change(quick: &mut Quick, job: &Named, act: impl FnOnce(JobRef) -> Act, doing
     };
     let text = match controller::act(quick, &act(jobs.clone())) {
         // To change what is not one's own is "Invalid user id"; to change more than a user may is "Access denied".
-        Ok(Outcome::Refused(Refusal::AccessDenied)) if owns(quick, &jobs) => error::of(&Refusal::AccessDenied, Doing::Other),
+        Ok(Outcome::Refused(Refusal::AccessDenied)) if owns(quick, &jobs) => {
+            error::of(&Refusal::AccessDenied, Doing::Other)
+        }
         Ok(Outcome::Refused(why)) => error::of(&why, doing),
         Ok(_) => return None,
         Err(error) => controller::words(&error),
@@ -246,7 +247,9 @@ fn update_nodes(quick: &mut Quick, names: &str, change: Option<NodeChange>, reas
             (None, Some(reason)) => match present(quick, &name, reason) {
                 Some(change) => change,
                 None => {
-                    complain("slurm_update error: the node is neither down nor drained, so there is nothing to give a reason for");
+                    complain(
+                        "slurm_update error: the node is neither down nor drained, so there is nothing to give a reason for",
+                    );
                     status = 1;
                     continue;
                 }

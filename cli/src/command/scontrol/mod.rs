@@ -103,9 +103,12 @@ fn one(asked: &Options, words: &[String], out: &mut Out) -> u8 {
             out.line(&slurm_version());
             0
         }
-        ("show", []) | ("hold" | "holdu" | "uhold" | "release" | "requeue" | "requeuehold" | "wait_job" | "write" | "update" | "errnumstr", []) => {
-            wrong(&message::too_few(keyword))
-        }
+        ("show", [])
+        | (
+            "hold" | "holdu" | "uhold" | "release" | "requeue" | "requeuehold" | "wait_job" | "write" | "update"
+            | "errnumstr",
+            [],
+        ) => wrong(&message::too_few(keyword)),
         ("show", [entity, names @ ..]) => show::run(asked, entity, names, out),
         ("ping", []) => ping(out),
         ("ping", _) => wrong(&message::too_many("ping")),

@@ -13,7 +13,10 @@ const OFFERED: &[(&str, &str)] = &[
     ("requeue JOBS", "put running or ended jobs back into the queue"),
     ("requeuehold JOBS", "the same, and hold them there"),
     ("update jobid=JOB ...", "change a job: TimeLimit, Partition, Name, Comment, Nice, NumNodes and others"),
-    ("update nodename=NODES state=drain reason=TEXT", "drain a node; state=resume lends it again, state=down gives it up"),
+    (
+        "update nodename=NODES state=drain reason=TEXT",
+        "drain a node; state=resume lends it again, state=down gives it up",
+    ),
     ("update partitionname=NAME state=down", "change a partition: State, MaxTime, DefaultTime, Default"),
     ("show job|node|partition [NAME]", "everything that is known of it"),
     ("show config", "settings"),
