@@ -41,17 +41,21 @@ impl Wish {
 
     /// The configuration of a new cluster.
     pub fn to_toml(&self, host: &str) -> String {
+        let text = "# The cluster's configuration, written by `gpun up`. gpunctld reads it at its start; `gpun up` starts the nodes\n\
+             # that it names on this machine.\n\n\
+             [cluster]\nname = \"gpunion\"\n\n\
+             [[partition]]\nname = \"main\"\ndefault = true\n\n";
+        text.to_owned() + &self.nodes_toml(host)
+    }
+
+    /// The part of a configuration that names the nodes.
+    pub fn nodes_toml(&self, host: &str) -> String {
         let name = match self.nodes {
             None => host.to_owned(),
             Some(1) => "n1".to_owned(),
             Some(count) => format!("n[1-{count}]"),
         };
-        let mut text = String::from(
-            "# The cluster's configuration, written by `gpun up`. gpunctld reads it at its start; `gpun up` starts the nodes\n\
-             # that it names on this machine.\n\n\
-             [cluster]\nname = \"gpunion\"\n\n\
-             [[partition]]\nname = \"main\"\ndefault = true\n\n[[node]]\n",
-        );
+        let mut text = String::from("[[node]]\n");
         let quoted = |text: &str| Value::from(text).to_string();
         text.push_str(&format!("name = {}\n", quoted(&name)));
         text.extend(self.cpus.map(|cpus| format!("cpus = {cpus}\n")));
@@ -62,6 +66,14 @@ impl Wish {
         }
         text
     }
+}
+
+/// True if a configuration says which nodes run on this machine.
+///
+/// # Errors
+/// It can't be read; the message says where.
+pub fn names_nodes(text: &str) -> anyhow::Result<bool> {
+    Ok(text.parse::<Table>()?.contains_key("node"))
 }
 
 /// Reads the nodes of the cluster in `dir`. Where its configuration names none, this machine is the one node.

@@ -22,7 +22,7 @@ fn ends_are_told_as_they_were() {
         ("#!/bin/bash\nkill -TERM $$\n", "FAILED", "0:15"),
         ("#!/bin/sh\n(sleep 300 &) ; exit 3\n", "FAILED", "3:0"),
         ("#!/usr/bin/env python3\nimport sys; sys.exit(5)\n", "FAILED", "5:0"),
-        ("#!/no/such/interpreter\n", "FAILED", "127:0"),
+        ("#!/no/such/interpreter\n", "FAILED", "2:0"),
     ];
     let jobs: Vec<u32> = rows.iter().map(|(script, ..)| cluster.sbatch_script(ALICE, &[], script.as_bytes())).collect();
     for (job, (script, state, exit)) in jobs.iter().zip(rows) {

@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    net::SocketAddr,
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicU64},
@@ -57,9 +58,7 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
     store_config.min_free_mib = config.min_free_disk_mib;
     let store =
         Store::open(store_config, App::default(), Arc::new(NoTransport)).await.context("cannot open the state")?;
-    let link = TcpListener::bind(config.link_address).await.with_context(|| {
-        format!("cannot listen on {} for nodes: change controller.link_address in gpunion.toml", config.link_address)
-    })?;
+    let link = listen_for_nodes(config.link_address, &dir.join(LINK_FILE)).await?;
     let link_address = link.local_addr()?.to_string();
     store.initialize_single(&link_address).await.context("cannot set up the consensus group")?;
     let proposer = Proposer::start(store.clone(), config.log_batch_max);
@@ -89,6 +88,9 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
         about: About { host: host_name(), started, more: Arc::default() },
         link_address: link_address.clone(),
     };
+    // Before the socket: whoever finds it answering finds the address and the process too.
+    write_whole(&dir.join(LINK_FILE), &format!("{link_address}\n"))?;
+    write_whole(&dir.join(PID_FILE), &format!("{}\n", std::process::id()))?;
     let socket = listen_local(&dir.join(CONTROLLER_SOCKET))?;
     let rpc = ControllerServer::new(rpc)
         .max_decoding_message_size(MESSAGE_MAX_BYTES)
@@ -107,8 +109,6 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
             .add_service(link_service)
             .serve_with_incoming_shutdown(TcpListenerStream::new(link), stopped(stopping)),
     );
-    write_whole(&dir.join(LINK_FILE), &format!("{link_address}\n"))?;
-    write_whole(&dir.join(PID_FILE), &format!("{}\n", std::process::id()))?;
     tracing::info!(dir = %dir.display(), nodes = link_address, jobs = store.view().view.job_count(), "the controller serves");
 
     wait_for_stop().await?;
@@ -128,6 +128,21 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
     let _ = fs::remove_file(dir.join(PID_FILE));
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Listens for nodes. Where the configuration leaves the port open, the one of the last start is taken again if it is free:
+/// nodes that run on find the controller where it was.
+async fn listen_for_nodes(address: SocketAddr, last: &Path) -> anyhow::Result<TcpListener> {
+    let before = fs::read_to_string(last).ok().and_then(|text| text.trim().parse::<SocketAddr>().ok());
+    if let Some(before) = before.filter(|before| address.port() == 0 && before.ip() == address.ip()) {
+        match TcpListener::bind(before).await {
+            Ok(listener) => return Ok(listener),
+            Err(error) => tracing::warn!(%before, %error, "the last port is taken; nodes have to be told the new one"),
+        }
+    }
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address} for nodes: change controller.link_address in gpunion.toml")
+    })
 }
 
 /// Proposes the configuration where the file changed since it was last proposed.

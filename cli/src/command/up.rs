@@ -150,15 +150,31 @@ pub fn host_name() -> String {
     name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("localhost").to_owned()
 }
 
-/// Makes the folder with key, configuration and links; true if the cluster is new.
+/// Makes the folder with key, configuration and links; true if the nodes that are wished for went into the configuration.
 fn prepare(dir: &Path, wish: &Wish, host: &str) -> anyhow::Result<bool> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(dir).with_context(|| {
         format!("cannot make {}: run `gpun up` as root, or name a folder of your own with --dir", dir.display())
     })?;
     let config = dir.join(cluster::CONFIG_FILE);
-    let is_new = !config.exists();
-    if is_new {
-        fs::write(&config, wish.to_toml(host)).with_context(|| format!("cannot write {}", config.display()))?;
+    let written = match fs::read_to_string(&config) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", config.display())),
+    };
+    let text = match &written {
+        None => Some(wish.to_toml(host)),
+        // A configuration that somebody wrote without nodes: the ones that are wished for are added.
+        Some(text)
+            if wish.says_something()
+                && !nodefile::names_nodes(text).with_context(|| format!("{} is not right", config.display()))? =>
+        {
+            Some(format!("{}\n\n{}", text.trim_end(), wish.nodes_toml(host)))
+        }
+        Some(_) => None,
+    };
+    let is_new = text.is_some();
+    if let Some(text) = text {
+        fs::write(&config, text).with_context(|| format!("cannot write {}", config.display()))?;
     }
     make_key(&dir.join(NODE_KEY_FILE))?;
     links::install(&dir.join("bin"))?;
@@ -187,8 +203,6 @@ fn start_controller(dir: &Path, progress: &Progress) -> anyhow::Result<Quick> {
     let mut child = match daemon.pid() {
         Some(_) => None,
         None => {
-            // Left behind by a controller that was killed: nodes would dial a dead address.
-            let _ = fs::remove_file(dir.join(LINK_FILE));
             let program = daemon::program("gpunctld")?;
             Some(daemon.start(Command::new(program).arg("--dir").arg(dir))?)
         }
