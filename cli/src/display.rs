@@ -22,9 +22,18 @@ impl Display {
     pub fn new(cluster: &ClusterView, now_ms: u64, zone: &TimeZone) -> Self {
         Self {
             cluster: cluster.settings.cluster_name.clone(),
+            def_mem_per_cpu_mib: cluster.settings.def_mem_per_cpu.map(|memory| memory.0),
+            ..Self::plain(now_ms, zone)
+        }
+    }
+
+    /// At a time in milliseconds since 1970, for columns that need nothing of the cluster's settings.
+    pub fn plain(now_ms: u64, zone: &TimeZone) -> Self {
+        Self {
+            cluster: String::new(),
             now_s: i64::try_from(now_ms / 1000).unwrap_or(i64::MAX),
             zone: zone.clone(),
-            def_mem_per_cpu_mib: cluster.settings.def_mem_per_cpu.map(|memory| memory.0),
+            def_mem_per_cpu_mib: None,
             people: RefCell::default(),
         }
     }

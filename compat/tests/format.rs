@@ -543,6 +543,7 @@ fn node(id: u32, gres: Option<(&str, u32)>, features: &[&str], weight: u32) -> N
         load_hundredths: Some(443),
         memory_unused: Some(MemoryMib(13_898)),
         cpu_numbers_taken: IndexSet::new(),
+        planned: false,
     }
 }
 

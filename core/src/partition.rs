@@ -72,6 +72,9 @@ pub struct Partition {
     /// Not shown to those who may not use it.
     #[cbor(n(14), default)]
     pub hidden: bool,
+    /// Its place in listings, lowest first.
+    #[cbor(n(15), default, skip_if = "is_first")]
+    pub rank: u32,
 }
 
 impl Partition {
@@ -93,6 +96,7 @@ impl Partition {
             priority_tier: None,
             def_mem_per_cpu: None,
             hidden: false,
+            rank: 0,
         }
     }
 
@@ -110,4 +114,8 @@ impl Partition {
     pub fn starts_jobs(&self) -> bool {
         matches!(self.state, PartitionState::Up | PartitionState::Drain)
     }
+}
+
+fn is_first(rank: &u32) -> bool {
+    *rank == 0
 }

@@ -77,6 +77,9 @@ pub struct NodeView {
     /// CPU numbers that jobs have.
     #[cbor(n(10), default)]
     pub cpu_numbers_taken: IndexSet,
+    /// The last plan keeps it for a waiting job.
+    #[cbor(n(11), default)]
+    pub planned: bool,
 }
 
 /// A partition as shown.

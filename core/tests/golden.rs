@@ -187,6 +187,7 @@ fn entries() -> Vec<Entry> {
         priority_tier: Some(3),
         def_mem_per_cpu: Some(MemoryMib(100)),
         hidden: true,
+        rank: 0,
     };
     let other = Partition {
         is_default: false,

@@ -126,6 +126,7 @@ impl Config {
         let settings = settings(&file.cluster, lines)?;
         let mut partitions =
             file.partitions.iter().map(|partition| lines.partition(partition)).collect::<anyhow::Result<Vec<_>>>()?;
+        partitions.iter_mut().zip(0..).for_each(|(partition, rank)| partition.rank = rank);
         match partitions.as_mut_slice() {
             [] => partitions.push(Partition::all_nodes("main")),
             [first, rest @ ..] if !first.is_default && !rest.iter().any(|other| other.is_default) => {
@@ -237,6 +238,7 @@ impl Lines<'_> {
             priority_tier: file.priority_tier,
             def_mem_per_cpu: self.read(&file.def_mem_per_cpu, &of("def_mem_per_cpu"), memory)?,
             hidden: file.hidden,
+            rank: 0,
         })
     }
 }

@@ -1,7 +1,7 @@
 //! What is shown: records joined with what the last plan and the nodes' streams know.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
 };
 
@@ -78,8 +78,13 @@ fn memory_per_node(state: &State, job: &Job) -> MemoryMib {
     node.map(|node| state.memory_on(job, partition, node, cpus)).unwrap_or_default()
 }
 
+/// Nodes that the last plan keeps for waiting jobs.
+pub fn planned_nodes(plan: &Plan) -> BTreeSet<NodeId> {
+    plan.verdicts.values().flat_map(|verdict| &verdict.planned_nodes).copied().collect()
+}
+
 /// A node as shown.
-pub fn node_view(state: &State, soft: &Soft, node: &Node) -> NodeView {
+pub fn node_view(state: &State, soft: &Soft, node: &Node, planned: bool) -> NodeView {
     let health = soft.health_of(node.id);
     let jobs = node.taken.jobs.iter().filter_map(|id| state.job(*id));
     NodeView {
@@ -97,6 +102,7 @@ pub fn node_view(state: &State, soft: &Soft, node: &Node) -> NodeView {
         load_hundredths: health.load_hundredths,
         memory_unused: health.memory_unused,
         cpu_numbers_taken: node.taken.cpus.clone(),
+        planned,
         node: node.clone(),
     }
 }

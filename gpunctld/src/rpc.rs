@@ -23,7 +23,7 @@ use crate::{
     app::App,
     filter::{Filter, bad},
     propose::{Proposer, clock_now},
-    read::{About, Soft, cluster_view, job_view, node_view, partition_view},
+    read::{About, Soft, cluster_view, job_view, node_view, partition_view, planned_nodes},
     users::Users,
 };
 
@@ -119,7 +119,9 @@ impl Controller for Rpc {
         let names = request.into_inner().names;
         let mut nodes: Vec<_> = state.nodes().filter(|node| names.is_empty() || names.contains(&node.name)).collect();
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
-        let nodes = nodes.into_iter().map(|node| encode(&node_view(&state, &self.soft, node))).collect();
+        let planned = planned_nodes(&self.soft.plan.load());
+        let view = |node: &gpun_core::node::Node| node_view(&state, &self.soft, node, planned.contains(&node.id));
+        let nodes = nodes.into_iter().map(|node| encode(&view(node))).collect();
         Ok(Response::new(pb::ListNodesReply { nodes, now_ms: clock_now().0 }))
     }
 
@@ -129,8 +131,10 @@ impl Controller for Rpc {
     ) -> Result<Response<pb::ListPartitionsReply>, Status> {
         let state = self.fresh_view().await?;
         let names = request.into_inner().names;
-        let wanted = state.partitions().filter(|one| names.is_empty() || names.contains(&one.name));
-        let partitions = wanted.map(|partition| encode(&partition_view(&state, partition))).collect();
+        let mut wanted: Vec<_> =
+            state.partitions().filter(|one| names.is_empty() || names.contains(&one.name)).collect();
+        wanted.sort_by(|a, b| (a.rank, &a.name).cmp(&(b.rank, &b.name)));
+        let partitions = wanted.into_iter().map(|partition| encode(&partition_view(&state, partition))).collect();
         Ok(Response::new(pb::ListPartitionsReply { partitions }))
     }
 

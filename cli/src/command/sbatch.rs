@@ -304,7 +304,10 @@ fn wait(quick: &mut Quick, dir: &Path, id: u32) -> u8 {
             }
             Ok(_) => {}
             Err(error) if error.is_unreachable() => {
-                // A restart of the controller ends no wait.
+                // A restart of the controller ends no wait; a cluster that was removed does.
+                if !dir.exists() {
+                    return slurm::failed("sbatch: error: ", &error);
+                }
                 if let Ok(again) = Quick::connect(&cluster::socket(dir)) {
                     *quick = again;
                 }

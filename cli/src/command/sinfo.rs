@@ -66,13 +66,19 @@ fn once(asked: &Options, zone: &TimeZone, out: &mut Out) -> u8 {
     if asked.clusters.is_some() {
         out.line(&format!("CLUSTER: {}", display.cluster()));
     }
-    let cluster = Cluster { partitions: &partitions, nodes: &nodes, planned: &BTreeSet::new() };
+    let planned = planned(&nodes);
+    let cluster = Cluster { partitions: &partitions, nodes: &nodes, planned: &planned };
     let report = display.with(asked.noconvert, |shown| report(cluster, asked, shown));
     if !report.stderr.is_empty() {
         complain(report.stderr.trim_end_matches('\n'));
     }
     out.text(&report.stdout);
     u8::try_from(report.status).unwrap_or(1)
+}
+
+/// Names of the nodes that the last plan keeps for waiting jobs.
+pub fn planned(nodes: &[NodeView]) -> BTreeSet<String> {
+    nodes.iter().filter(|view| view.planned).map(|view| view.node.name.clone()).collect()
 }
 
 fn load(quick: &mut Quick, zone: &TimeZone) -> Result<(Vec<PartitionView>, Vec<NodeView>, Display), CallError> {

@@ -5,10 +5,14 @@ use std::{thread, time::Duration};
 use gpun_compat::{
     format::squeue::{Caller, list, report},
     moment,
-    names::job_state::Filter,
-    option::squeue::{COMMAND, Options, parse},
+    names::job_state::{self, Filter},
+    option::{
+        squeue::{COMMAND, Options, USAGE, parse},
+        submission::Show,
+    },
 };
 use gpun_proto::{
+    core::job::JobState,
     pb,
     quick::{CallError, Quick},
 };
@@ -28,10 +32,14 @@ pub fn run(args: &[String]) -> u8 {
         Ok(asked) => asked,
         Err(error) => return slurm::refuse(&error),
     };
+    let mut out = Out::default();
+    if asked.show == Some(Show::Usage) {
+        out.text(USAGE);
+        return out.finish(0);
+    }
     if let Some(show) = asked.show {
         return slurm::show(show, &COMMAND, "[OPTIONS...]", "");
     }
-    let mut out = Out::default();
     if let Some(what) = asked.list {
         out.text(&list(what));
         return out.finish(0);
@@ -61,6 +69,9 @@ fn once(asked: &Options, users: &[String], zone: &TimeZone, out: &mut Out) -> u8
         complain(&text);
         return 1;
     }
+    if let Some(status) = unknown_node(&mut quick, asked) {
+        return status;
+    }
     let (jobs, display) = match load(&mut quick, asked, users, zone) {
         Ok(loaded) => loaded,
         Err(error) => return slurm::failed("slurm_load_jobs error: ", &error),
@@ -85,23 +96,104 @@ fn once(asked: &Options, users: &[String], zone: &TimeZone, out: &mut Out) -> u8
     u8::try_from(report.status).unwrap_or(1)
 }
 
-/// Asks for what may be shown: the controller leaves out what is over, other users' jobs and jobs that were not named.
+/// Asks for what may be shown. The controller leaves out what makes the answer long; the rest is chosen from its answer.
 fn load(quick: &mut Quick, asked: &Options, users: &[String], zone: &TimeZone) -> Result<(Jobs, Display), CallError> {
-    let cluster = controller::show_cluster(quick)?;
     if asked.jobs.as_ref().is_some_and(Vec::is_empty) {
-        let none = Jobs { now_ms: cluster.now.0, ..Jobs::default() };
-        return Ok((none, Display::new(&cluster, cluster.now.0, zone)));
+        return Ok((Jobs::default(), Display::plain(0, zone)));
     }
+    let jobs = controller::list_jobs(quick, &request(asked, users))?;
+    // The usual columns need nothing of the cluster's settings, and to ask for them is a round trip.
+    let is_usual = asked.format.is_none() && asked.long_format.is_none() && asked.clusters.is_none();
+    let display = if is_usual {
+        Display::plain(jobs.now_ms, zone)
+    } else {
+        Display::new(&controller::show_cluster(quick)?, jobs.now_ms, zone)
+    };
+    Ok((jobs, display))
+}
+
+fn request(asked: &Options, users: &[String]) -> pb::ListJobsRequest {
     let named = asked.jobs.as_deref().unwrap_or_default();
-    let request = pb::ListJobsRequest {
+    let (states, completing, all) = match &asked.states {
+        Filter::Active => (Vec::new(), false, false),
+        Filter::All => (Vec::new(), false, true),
+        Filter::Only(names) => states(names),
+    };
+    // Whether a single job exists decides between an error and an empty list: it is looked for in every state.
+    let single = named.len() == 1;
+    pb::ListJobsRequest {
         jobs: named.iter().map(|job| gpun_proto::encode(&job.reference())).collect(),
         users: users.to_vec(),
+        names: if single { Vec::new() } else { asked.names.clone() },
+        accounts: if single { Vec::new() } else { asked.accounts.clone() },
+        states,
+        completing,
+        all_states: all || single,
         mine: asked.me,
-        // Named jobs are asked for in any state, so that one that has ended is told from one that never was.
-        all_states: !named.is_empty() || !matches!(asked.states, Filter::Active),
         ..Default::default()
+    }
+}
+
+/// Base states, completing, and whether other names make it necessary to look at all.
+fn states(names: &[job_state::Name]) -> (Vec<u32>, bool, bool) {
+    const BASE: [JobState; 12] = [
+        JobState::Pending,
+        JobState::Running,
+        JobState::Suspended,
+        JobState::Completed,
+        JobState::Cancelled,
+        JobState::Failed,
+        JobState::Timeout,
+        JobState::NodeFail,
+        JobState::Preempted,
+        JobState::BootFail,
+        JobState::Deadline,
+        JobState::OutOfMemory,
+    ];
+    let base = |name: &job_state::Name| BASE.into_iter().find(|state| job_state::base(*state) == *name);
+    let numbers: Vec<u32> = names.iter().filter_map(base).map(controller::state_number).collect();
+    let others = names.iter().any(|name| base(name).is_none() && name.compact != "CG");
+    // A job that is put back and still cleaned up is both pending and completing.
+    let completing = names.iter().any(|name| name.compact == "CG");
+    (numbers, completing, others || completing)
+}
+
+/// A node that does not exist is an error.
+fn unknown_node(quick: &mut Quick, asked: &Options) -> Option<u8> {
+    if asked.nodes.is_empty() {
+        return None;
+    }
+    let (known, _) = match controller::list_nodes(quick, asked.nodes.clone()) {
+        Ok(known) => known,
+        Err(error) => return Some(slurm::failed("slurm_load_node error: ", &error)),
     };
-    let jobs = controller::list_jobs(quick, &request)?;
-    let display = Display::new(&cluster, jobs.now_ms, zone);
-    Ok((jobs, display))
+    let missing = asked.nodes.iter().find(|name| !known.iter().any(|view| view.node.name == **name))?;
+    complain(&format!("squeue: error: Invalid node name {missing}"));
+    Some(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpun_compat::jobid;
+
+    use super::*;
+
+    #[test]
+    fn the_controller_is_asked_for_little() {
+        let active = request(&Options::default(), &[]);
+        assert_eq!((active.all_states, active.states.len(), active.completing), (false, 0, false));
+        let parse = |text: &str| Options { states: Filter::parse(text).unwrap(), ..Options::default() };
+        let rows = [
+            ("all", (true, 0, false)),
+            ("PD,R", (false, 2, false)),
+            ("CG", (true, 0, true)),
+            ("REQUEUE_HOLD", (true, 0, false)),
+        ];
+        for (text, right) in rows {
+            let got = request(&parse(text), &[]);
+            assert_eq!((got.all_states, got.states.len(), got.completing), right, "{text}");
+        }
+        let jobs = |text: &str| Options { jobs: jobid::split(text).map(jobid::parse).collect(), ..parse("R") };
+        assert!(request(&jobs("17"), &[]).all_states && !request(&jobs("17,18"), &[]).all_states);
+    }
 }

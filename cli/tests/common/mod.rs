@@ -87,10 +87,11 @@ impl Held {
     pub fn place(&mut self, job: u32, task: Option<u32>) {
         let record = self.state.job(JobId(job)).unwrap();
         let node = self.state.nodes().next().unwrap();
+        let debug = self.state.partition("debug").unwrap();
         let alloc = NodeAlloc {
             node: node.id,
             cpus: [node.taken.cpus.len() as u32].into_iter().collect(),
-            memory: MemoryMib(200),
+            memory: self.state.memory_on(record, debug, node, 1),
             tasks: 1,
             gres: vec![],
         };
@@ -147,6 +148,8 @@ impl Held {
                 && state(job)
                 && user(job)
                 && (request.names.is_empty() || request.names.contains(&job.spec.name))
+                && (request.nodes.is_empty()
+                    || self.job_view(job).nodes.iter().any(|node| request.nodes.contains(node)))
         });
         pb::ListJobsReply {
             jobs: chosen.map(|job| encode(&self.job_view(job))).collect(),
@@ -216,6 +219,7 @@ impl Controller for Service {
             load_hundredths: Some(5),
             memory_unused: Some(MemoryMib(1000)),
             cpu_numbers_taken: IndexSet::new(),
+            planned: false,
         };
         let nodes = wanted.map(|node| encode(&view(node))).collect();
         Ok(Response::new(pb::ListNodesReply { nodes, now_ms: NOW.0 }))
@@ -301,8 +305,13 @@ impl Fake {
     pub fn silent() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut held = Held::default();
-        let settings =
-            Settings { cluster_name: "ref".to_owned(), first_job_id: 17, max_array_size: 1001, ..Settings::default() };
+        let settings = Settings {
+            cluster_name: "ref".to_owned(),
+            first_job_id: 17,
+            max_array_size: 1001,
+            def_mem_per_cpu: Some(MemoryMib(200)),
+            ..Settings::default()
+        };
         let debug = Partition { max_time: TimeLimit::Seconds(3600), ..Partition::all_nodes("debug") };
         let plain = |name: &str| Partition { is_default: false, ..Partition::all_nodes(name) };
         let partitions = vec![debug, plain("long"), Partition { root_only: true, ..plain("rootonly") }];

@@ -1,7 +1,5 @@
 //! `scontrol show`: records in blocks.
 
-use std::collections::BTreeSet;
-
 use gpun_compat::{
     format::{config, job_block, job_block::Detail, node_block, partition_block},
     hostlist::{self, Form},
@@ -16,7 +14,7 @@ use gpun_proto::{
 use jiff::tz::TimeZone;
 
 use super::{hosts, wrong};
-use crate::{controller, display::Display, out::Out, slurm};
+use crate::{command::sinfo::planned, controller, display::Display, out::Out, slurm};
 
 /// Shows records of a kind; gives the exit status.
 pub fn run(asked: &Options, entity: &str, names: &[String], out: &mut Out) -> u8 {
@@ -95,10 +93,11 @@ fn nodes(asked: &Options, name: Option<&str>, out: &mut Out) -> u8 {
     if views.is_empty() && name.is_none() && !asked.quiet {
         out.line("No nodes in the system");
     }
+    let planned = planned(&views);
     let display = Display::new(&cluster, now_ms, &TimeZone::system());
     display.with(false, |shown| {
         let show = |name: &String| match views.iter().find(|view| view.node.name == *name) {
-            Some(view) => (node_block::show(view, &BTreeSet::new(), detail(asked), shown), 0),
+            Some(view) => (node_block::show(view, &planned, detail(asked), shown), 0),
             None => (node_block::not_found(name), 1),
         };
         wanted.iter().map(show).fold(0, |status, (text, one)| {
