@@ -156,7 +156,7 @@ fn nodes_and_partitions_are_listed() {
     }
     for (line, needles) in [
         ("scontrol show config", &["ClusterName             = ref", "MaxArraySize            = 1001"][..]),
-        ("scontrol show node n1", &["NodeName=n1", "CPUAlloc=1 CPUEfctv=8 CPUTot=8", "State=MIXED"]),
+        ("scontrol show node n1", &["NodeName=n1", "CPUAlloc=2 CPUEfctv=8 CPUTot=8", "State=MIXED"]),
         (
             "scontrol -o show job 17",
             &["JobId=17 JobName=held", "JobState=PENDING Reason=JobHeldUser", "Comment=https://ci/x?id=1"],

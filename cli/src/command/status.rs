@@ -52,7 +52,7 @@ pub fn run(args: &Args, out: &mut Out) -> anyhow::Result<u8> {
         }
     }
     if args.has("--json") {
-        let list: Vec<Value> = nodes.iter().map(|node| node_json(node)).collect();
+        let list: Vec<Value> = nodes.iter().map(node_json).collect();
         let jobs = json!({ "running": running, "pending": pending, "held": held });
         let dir = cluster::dir();
         out.line(
