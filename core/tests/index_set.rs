@@ -1,5 +1,7 @@
 //! Sets of numbers kept as ranges, against a plain set.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
+
 use std::collections::BTreeSet;
 
 use gpun_core::{

@@ -21,6 +21,7 @@ use proptest::prelude::*;
 
 /// One thing that happens. Numbers are taken modulo what there is, so that every step means something.
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant)] // A few hundred of them live for one case.
 enum Step {
     Submit { who: Identity, spec: JobSpec, repeats: Option<u8>, without_blobs: bool },
     Act { who: Identity, act: ActKind, job: u32, tasks: Option<Vec<u32>> },
@@ -36,6 +37,7 @@ enum Step {
 }
 
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant)] // A few hundred of them live for one case.
 enum ActKind {
     Cancel,
     Signal,

@@ -1,5 +1,7 @@
 //! A full disk refuses writes with a clear error, loses nothing, and service returns when there is room.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
+
 use std::{fs, path::Path, process::Command, time::Duration};
 
 use gpun_core::{RequestId, spec::JobSpec};

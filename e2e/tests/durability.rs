@@ -1,5 +1,7 @@
 //! An id that a client saw is never lost and never given again.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{

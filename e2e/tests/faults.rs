@@ -1,5 +1,7 @@
 //! Daemons are killed at every moment; jobs go on or are told lost, and nothing is left behind.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
+
 use std::{fs, time::Duration};
 
 use gpun_e2e::{Cluster, User, rounds, wait_for};

@@ -1,5 +1,7 @@
 //! Real scripts in real containers: how they end, what they print, what holds them.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
+
 use std::{fs, time::Duration};
 
 use gpun_e2e::{Cluster, User, wait_for};

@@ -1,5 +1,7 @@
 //! Three members in one process, over a transport that can be cut.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
+
 mod common;
 
 use std::collections::BTreeMap;

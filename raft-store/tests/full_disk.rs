@@ -2,6 +2,8 @@
 //!
 //! Each test mounts a small tmpfs of its own, and unmounts it.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
+
 mod common;
 
 use std::fs;

@@ -2,6 +2,8 @@
 //!
 //! Not under the test harness: this program starts itself again as the process to be killed.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
+
 mod common;
 
 use std::collections::BTreeMap;

@@ -396,10 +396,10 @@ impl<'a> Planner<'a> {
 
     fn shape_of(&mut self, job: &'a Job, part: usize, view: usize) -> usize {
         let request = Request::new(self.state, job, self.parts[part].partition);
-        if let Some(number) = self.shape_numbers.get(&(view, request.clone())) {
+        if let Some(number) = self.shape_numbers.get(&(view, request)) {
             return *number;
         }
-        let shape = Shape::new(self.state, &self.table, &self.views[view], request.clone());
+        let shape = Shape::new(self.state, &self.table, &self.views[view], request);
         self.shapes.push(shape);
         self.shape_numbers.insert((view, request), self.shapes.len() - 1);
         self.shapes.len() - 1

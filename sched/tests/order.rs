@@ -1,5 +1,7 @@
 //! Who comes first, whom nobody may delay, and why the others wait.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
+
 mod build;
 
 use build::*;

@@ -1,4 +1,6 @@
 //! A world for tests: a state, a second replica fed the same encoded log, and a mirror, compared after every entry.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::collections::BTreeMap;

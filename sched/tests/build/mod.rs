@@ -1,4 +1,6 @@
 //! Small clusters for tests, made with the real commands.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use gpun_core::{
