@@ -54,6 +54,8 @@ impl Cluster {
             open_up(path);
         }
         fs::write(dir.join("gpunion.toml"), toml).expect("the folder takes a file");
+        // Guests can't enter every target folder (such as one below root's home), so their commands are a copy.
+        fs::copy(program("gpun"), temp.path().join("gpun")).expect("the program can be copied");
         let cluster = Self { dir, work, args: args.iter().map(|arg| (*arg).to_owned()).collect(), _temp: temp };
         cluster.start();
         cluster
@@ -104,7 +106,8 @@ impl Cluster {
     /// The command, not yet started: `gpun` by another name, for the cluster.
     pub fn command(&self, user: User, name: &str) -> Command {
         use std::os::unix::process::CommandExt;
-        let mut command = Command::new(program("gpun"));
+        let guests = self.dir.with_file_name("gpun");
+        let mut command = Command::new(if user == User::Root { program("gpun") } else { guests });
         command.arg0(name).current_dir(&self.work).env_clear();
         command
             .env("PATH", "/usr/bin:/bin")
