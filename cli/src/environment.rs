@@ -79,6 +79,7 @@ fn login_environment(person: &Person, all: &mut Vec<(Vec<u8>, Vec<u8>)>) {
         ("MAIL", format!("/var/mail/{}", person.name)),
         ("PATH", LOGIN_PATH.to_owned()),
         ("SHELL", person.shell.clone()),
+        ("SHLVL", "1".to_owned()),
         ("USER", person.name.clone()),
     ];
     for (name, value) in of_login {
@@ -117,7 +118,8 @@ mod tests {
     #[test]
     fn export_decides_what_goes_along() {
         let ours = ["SLURM_PRIO_PROCESS=0", "SLURM_SUBMIT_DIR=/w", "SLURM_SUBMIT_HOST=vm"];
-        let login = ["HOME=/home/alice", "LOGNAME=alice", "MAIL=/var/mail/alice", "SHELL=/bin/sh", "USER=alice"];
+        let login =
+            ["HOME=/home/alice", "LOGNAME=alice", "MAIL=/var/mail/alice", "SHELL=/bin/sh", "SHLVL=1", "USER=alice"];
         let path = format!("PATH={LOGIN_PATH}");
         let none = ["SLURM_EXPORT_ENV=NONE", "SLURM_GET_USER_ENV=1"];
         let all = [&["FOO=1", "PATH=/x", "SLURM_JOB_ID=5", "SBATCH_X=1"], &ours[..]].concat();

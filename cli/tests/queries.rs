@@ -115,11 +115,7 @@ fn what_queries_refuse() {
         assert_eq!(fake.run(&words), right, "{line}");
     }
     let stray = fake.run(&["squeue", "foo"]);
-    assert!(
-        stray.status == 1
-            && stray.err.starts_with("squeue: error: Unrecognized option: foo\n")
-            && stray.err.contains(usage)
-    );
+    assert!(stray.status == 1 && stray.err == "squeue: error: Unrecognized option: foo\n" && stray.out.contains(usage));
     let nobody = fake.dir.path().join("nobody");
     for (line, prefix) in [("squeue", "slurm_load_jobs error: "), ("sinfo", "slurm_load_partitions: ")] {
         let got = Ran::from(fake.command(&[line]).env("GPUN_DIR", &nobody).output().unwrap());
@@ -156,6 +152,8 @@ fn nodes_and_partitions_are_listed() {
     }
     for (line, needles) in [
         ("scontrol show config", &["ClusterName             = ref", "MaxArraySize            = 1001"][..]),
+        ("scontrol show JobId=17", &["JobId=17 JobName=held"]),
+        ("scontrol show node=n1", &["NodeName=n1"]),
         ("scontrol show node n1", &["NodeName=n1", "CPUAlloc=2 CPUEfctv=8 CPUTot=8", "State=MIXED"]),
         (
             "scontrol -o show job 17",
@@ -193,7 +191,7 @@ fn state(fake: &Fake, job: u32) -> JobState {
 #[test]
 fn jobs_are_cancelled_and_signalled() {
     let error = |id: &str, text: &str| format!("scancel: error: Kill job error on job id {id}: {text}\n");
-    let rows: [(&str, Ran, &[u32]); 19] = [
+    let rows: [(&str, Ran, &[u32]); 21] = [
         ("scancel 17", ran(0, "", ""), &[17]),
         ("scancel 17 19", ran(0, "", ""), &[17, 19]),
         ("scancel 18", ran(0, "", ""), &[18, 20]),
@@ -214,6 +212,8 @@ fn jobs_are_cancelled_and_signalled() {
         ("scancel --me", ran(0, "", ""), &[17, 18, 19, 20]),
         ("scancel -p long", ran(0, "", ""), &[]),
         ("scancel -p debug -n run", ran(0, "", ""), &[19]),
+        ("scancel -q normal -n run", ran(0, "", ""), &[19]),
+        ("scancel -q high", ran(0, "", ""), &[]),
         ("scancel -w n1", ran(0, "", ""), &[19, 20]),
         ("scancel -u nosuch", ran(1, "", "scancel: error: Invalid user name: nosuch\n"), &[]),
         (

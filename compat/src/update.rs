@@ -133,7 +133,8 @@ fn jobs(words: &[String], context: &Context<'_>) -> Result<Update, UpdateError> 
     for word in words {
         let (key, value) = pair(word)?;
         match key {
-            _ if key_is(key, "JobId", 3) => {}
+            // As Slurm: nobody can change whose job it is, and nothing is said about it.
+            _ if key_is(key, "JobId", 3) || key_is(key, "UserID", 4) => {}
             _ if key_is(key, "JobName", 4) || key_is(key, "Name", 4) => name = Some(value.to_owned()),
             _ if key_is(key, "TimeLimit", 5) => match value.strip_prefix(['+', '-']).filter(|_| value != "-1") {
                 Some(rest) => {
@@ -193,7 +194,6 @@ const LATER: &[&str] = &[
     "TasksPerNode",
     "ThreadSpec",
     "TimeMin",
-    "UserID",
     "WCKey",
 ];
 

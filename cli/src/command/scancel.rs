@@ -22,6 +22,9 @@ use nix::libc::SIGKILL;
 
 use crate::{command::why::shown_id, controller, out::complain, slurm};
 
+/// What the quality of service of a job is called that asked for none.
+const DEFAULT_QOS: &str = "normal";
+
 /// Runs the command; gives the exit status.
 pub fn run(args: &[String]) -> u8 {
     let utc = TimeZone::UTC;
@@ -111,7 +114,7 @@ fn targets(quick: &mut Quick, asked: &Options) -> Result<Vec<Target>, u8> {
         let spec = &view.job.spec;
         // Jobs that named no partition are in the default one, which the view knows.
         (asked.partitions.is_empty() || asked.partitions.iter().any(|name| view.partitions.contains(name)))
-            && (asked.qos.is_empty() || spec.qos.as_ref().is_some_and(|qos| asked.qos.contains(qos)))
+            && (asked.qos.is_empty() || asked.qos.iter().any(|qos| qos == spec.qos.as_deref().unwrap_or(DEFAULT_QOS)))
             && asked.wckey.as_ref().is_none_or(|key| spec.wckey.as_ref() == Some(key))
             && !view.job.state.is_final()
     };

@@ -30,7 +30,15 @@ pub fn run(args: &[String]) -> u8 {
     let zone = TimeZone::system();
     let mut asked = match parse(args, &slurm::variable, &slurm::context(&zone)) {
         Ok(asked) => asked,
-        Err(error) => return slurm::refuse(&error),
+        Err(mut error) => {
+            // The usage behind a stray word goes to standard output.
+            let mut out = Out::default();
+            if let Some(said) = error.text.strip_suffix(USAGE) {
+                error.text = said.to_owned();
+                out.text(USAGE);
+            }
+            return out.finish(slurm::refuse(&error));
+        }
     };
     let mut out = Out::default();
     if asked.show == Some(Show::Usage) {

@@ -18,6 +18,12 @@ use crate::{command::sinfo::planned, controller, display::Display, out::Out, slu
 
 /// Shows records of a kind; gives the exit status.
 pub fn run(asked: &Options, entity: &str, names: &[String], out: &mut Out) -> u8 {
+    // `show node=n1` and `show JobId=17` are other ways to say `show node n1` and `show job 17`.
+    if let Some((key, value)) = entity.split_once('=') {
+        let key = key.to_ascii_lowercase();
+        let key = key.strip_suffix("name").or_else(|| key.strip_suffix("id")).unwrap_or(&key).to_owned();
+        return run(asked, &key, &[&[value.to_owned()], names].concat(), out);
+    }
     let Some(kind) = entity_of(entity) else { return wrong(&message::invalid_entity(entity)) };
     let first = names.first().map(String::as_str);
     match (kind, names) {
