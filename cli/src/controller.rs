@@ -122,20 +122,31 @@ pub struct Jobs {
 /// [`CallError`].
 pub fn list_jobs(quick: &mut Quick, request: &pb::ListJobsRequest) -> Result<Jobs, CallError> {
     let mut all = Jobs::default();
-    let mut bad = None;
-    quick.list_jobs(request, |chunk| {
+    each_jobs(quick, request, |chunk| {
         if chunk.now_ms > 0 {
             all.now_ms = chunk.now_ms;
         }
         all.unknown_users.extend(chunk.unknown_users);
-        for job in &chunk.jobs {
-            match decode(job) {
-                Ok(job) => all.jobs.push(job),
-                Err(error) => bad = Some(unreadable(error)),
-            }
-        }
+        all.jobs.extend(chunk.jobs);
     })?;
-    bad.map_or(Ok(all), Err)
+    Ok(all)
+}
+
+/// Asks for jobs and hands them on as they come, some at a time; the time and the users that nobody knows are in the first.
+///
+/// # Errors
+/// [`CallError`].
+pub fn each_jobs(
+    quick: &mut Quick,
+    request: &pb::ListJobsRequest,
+    mut each: impl FnMut(Jobs),
+) -> Result<(), CallError> {
+    let mut bad = None;
+    quick.list_jobs(request, |chunk| match chunk.jobs.iter().map(|job| decode(job)).collect() {
+        Ok(jobs) => each(Jobs { jobs, now_ms: chunk.now_ms, unknown_users: chunk.unknown_users }),
+        Err(error) => bad = Some(unreadable(error)),
+    })?;
+    bad.map_or(Ok(()), Err)
 }
 
 /// A request for these jobs in any state.

@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use gpun_compat::{
-    format::squeue::{Caller, list, report},
+    format::squeue::{Caller, Listing, list},
     moment,
     names::job_state::{self, Filter},
     option::{
@@ -19,7 +19,7 @@ use gpun_proto::{
 use jiff::tz::TimeZone;
 
 use crate::{
-    controller::{self, Jobs},
+    controller,
     display::Display,
     out::{Out, complain},
     slurm,
@@ -80,44 +80,53 @@ fn once(asked: &Options, users: &[String], zone: &TimeZone, out: &mut Out) -> u8
     if let Some(status) = unknown_node(&mut quick, asked) {
         return status;
     }
-    let (jobs, display) = match load(&mut quick, asked, users, zone) {
-        Ok(loaded) => loaded,
-        Err(error) => return slurm::failed("slurm_load_jobs error: ", &error),
+    match show(&mut quick, asked, users, zone, out) {
+        Ok(status) => status,
+        Err(error) => slurm::failed("slurm_load_jobs error: ", &error),
+    }
+}
+
+/// Asks for what may be shown, and shows it. The controller leaves out what makes the answer long; the rest is chosen from
+/// its answer, record by record as they come.
+fn show(quick: &mut Quick, asked: &Options, users: &[String], zone: &TimeZone, out: &mut Out) -> Result<u8, CallError> {
+    // The usual columns need nothing of the cluster's settings, and to ask for them is a round trip.
+    let is_usual = asked.format.is_none() && asked.long_format.is_none() && asked.clusters.is_none();
+    let cluster = if is_usual { None } else { Some(controller::show_cluster(quick)?) };
+    let caller = Caller { uid: nix::unistd::Uid::effective().as_raw(), users: &[] };
+    let mut listing = Listing::new(asked, caller);
+    let mut display = None;
+    let display_of = |now_ms| match &cluster {
+        Some(cluster) => Display::new(cluster, now_ms, zone),
+        None => Display::plain(now_ms, zone),
     };
-    for name in &jobs.unknown_users {
+    let mut found = 0;
+    let mut unknown_users = Vec::new();
+    if asked.jobs.as_ref().is_none_or(|named| !named.is_empty()) {
+        controller::each_jobs(quick, &request(asked, users), |chunk| {
+            let display = display.get_or_insert_with(|| display_of(chunk.now_ms));
+            display.with(asked.noconvert, |shown| chunk.jobs.iter().for_each(|job| listing.add(job, shown)));
+            found += chunk.jobs.len();
+            unknown_users.extend(chunk.unknown_users);
+        })?;
+    }
+    for name in &unknown_users {
         complain(&format!("squeue: error: Invalid user: {name}\n"));
     }
     // One id that nobody knows is an error; among several, the others are what was asked for.
-    if jobs.jobs.is_empty() && asked.jobs.as_ref().is_some_and(|named| named.len() == 1) {
+    if found == 0 && asked.jobs.as_ref().is_some_and(|named| named.len() == 1) {
         complain("slurm_load_jobs error: Invalid job id specified");
-        return 1;
+        return Ok(1);
     }
+    let display = display.unwrap_or_else(|| display_of(cluster.as_ref().map_or(0, |cluster| cluster.now.0)));
     if asked.clusters.is_some() {
         out.line(&format!("CLUSTER: {}", display.cluster()));
     }
-    let caller = Caller { uid: nix::unistd::Uid::effective().as_raw(), users: &[] };
-    let report = display.with(asked.noconvert, |shown| report(&jobs.jobs, asked, caller, shown));
+    let report = display.with(asked.noconvert, |shown| listing.finish(shown));
     if !report.stderr.is_empty() {
         complain(report.stderr.trim_end_matches('\n'));
     }
     out.text(&report.stdout);
-    u8::try_from(report.status).unwrap_or(1)
-}
-
-/// Asks for what may be shown. The controller leaves out what makes the answer long; the rest is chosen from its answer.
-fn load(quick: &mut Quick, asked: &Options, users: &[String], zone: &TimeZone) -> Result<(Jobs, Display), CallError> {
-    if asked.jobs.as_ref().is_some_and(Vec::is_empty) {
-        return Ok((Jobs::default(), Display::plain(0, zone)));
-    }
-    let jobs = controller::list_jobs(quick, &request(asked, users))?;
-    // The usual columns need nothing of the cluster's settings, and to ask for them is a round trip.
-    let is_usual = asked.format.is_none() && asked.long_format.is_none() && asked.clusters.is_none();
-    let display = if is_usual {
-        Display::plain(jobs.now_ms, zone)
-    } else {
-        Display::new(&controller::show_cluster(quick)?, jobs.now_ms, zone)
-    };
-    Ok((jobs, display))
+    Ok(u8::try_from(report.status).unwrap_or(1))
 }
 
 fn request(asked: &Options, users: &[String]) -> pb::ListJobsRequest {

@@ -1,5 +1,7 @@
 //! `squeue`: which jobs, in which order, in which columns.
 
+use std::ops::Range;
+
 use gpun_core::job::{ArrayRole, Job};
 use gpun_core::view::JobView;
 
@@ -102,44 +104,75 @@ pub fn template(options: &Options) -> Template {
 
 /// Everything that `squeue` prints for these records.
 pub fn report(views: &[JobView], options: &Options, caller: Caller<'_>, shown: &Shown<'_>) -> Report {
-    let mut out = Report::default();
-    if options.long {
-        out.stdout.push_str(&format!("{}\n", moment::headline(shown.now_s, shown.zone)));
-    }
-    let template = template(options);
-    for name in &template.unknown {
-        out.stderr.push_str(&format!("squeue: error: Invalid job format specification: {name}\n"));
-    }
-    if !options.no_header {
-        template.line(&mut out.stdout, |i| FIELDS.get(i).map_or("", |f| f.header).to_owned());
-    }
-    let wanted = views.iter().filter(|v| matches(v, options, caller));
-    let mut rows: Vec<JobRow<'_>> = wanted.flat_map(|v| lines(v, options)).collect();
-    let fields = sort_fields(options.sort.as_deref().unwrap_or(if options.start { SORT_START } else { SORT }));
-    if let Err(letter) = sort(&mut rows, &fields, shown) {
-        out.stderr.push_str(&format!("squeue: error: Invalid sort specification: {letter}\n"));
-        out.status = 1;
-        return out;
-    }
-    for row in &rows {
-        template.line(&mut out.stdout, |i| FIELDS.get(i).map_or_else(String::new, |f| (f.value)(row, shown)));
-    }
-    out
+    let mut listing = Listing::new(options, caller);
+    views.iter().for_each(|view| listing.add(view, shown));
+    listing.finish(shown)
 }
 
-/// Sorts rows by these fields, then by id. The letter of a field that cannot be sorted by comes back.
-fn sort(rows: &mut Vec<JobRow<'_>>, fields: &[SortField], shown: &Shown<'_>) -> Result<(), char> {
-    let mut keyed: Vec<(Vec<Key>, (i64, i64), JobRow<'_>)> = Vec::with_capacity(rows.len());
-    if let Some(bad) = fields.iter().find(|f| matches!(f.letter, 'o' | 'E') || by_letter(f.letter).is_none()) {
-        return Err(bad.letter);
+/// A listing in the making. Of each record that is added only its lines are kept, so a long queue costs its text and not
+/// its records.
+pub struct Listing<'a> {
+    options: &'a Options,
+    caller: Caller<'a>,
+    template: Template,
+    fields: Vec<SortField>,
+    /// A letter that cannot be sorted by: nothing is listed then.
+    unsortable: Option<char>,
+    lines: String,
+    rows: Vec<Row>,
+}
+
+/// What a line is sorted by, and where it stands in the text.
+struct Row {
+    keys: Vec<Key>,
+    id: (i64, i64),
+    line: Range<usize>,
+}
+
+impl<'a> Listing<'a> {
+    /// An empty listing.
+    pub fn new(options: &'a Options, caller: Caller<'a>) -> Self {
+        let fields = sort_fields(options.sort.as_deref().unwrap_or(if options.start { SORT_START } else { SORT }));
+        let unsortable = fields.iter().map(|f| f.letter).find(|c| matches!(c, 'o' | 'E') || by_letter(*c).is_none());
+        let template = template(options);
+        Self { options, caller, template, fields, unsortable, lines: String::new(), rows: Vec::new() }
     }
-    for row in rows.drain(..) {
-        let keys: Vec<Key> = fields.iter().filter_map(|f| key(f.letter, &row, shown)).collect();
-        keyed.push((keys, row.id_key(), row));
+
+    /// Adds a record, if the options let it through.
+    pub fn add(&mut self, view: &JobView, shown: &Shown<'_>) {
+        if self.unsortable.is_some() || !matches(view, self.options, self.caller) {
+            return;
+        }
+        for row in lines(view, self.options) {
+            let start = self.lines.len();
+            self.template.line(&mut self.lines, |i| FIELDS.get(i).map_or_else(String::new, |f| (f.value)(&row, shown)));
+            let keys = self.fields.iter().filter_map(|f| key(f.letter, &row, shown)).collect();
+            self.rows.push(Row { keys, id: row.id_key(), line: start..self.lines.len() });
+        }
     }
-    keyed.sort_by(|a, b| compare_keys(&a.0, &b.0, fields).then_with(|| a.1.cmp(&b.1)));
-    rows.extend(keyed.into_iter().map(|(_, _, row)| row));
-    Ok(())
+
+    /// Everything that `squeue` prints, sorted by the fields, then by id.
+    pub fn finish(mut self, shown: &Shown<'_>) -> Report {
+        let mut out = Report::default();
+        if self.options.long {
+            out.stdout.push_str(&format!("{}\n", moment::headline(shown.now_s, shown.zone)));
+        }
+        for name in &self.template.unknown {
+            out.stderr.push_str(&format!("squeue: error: Invalid job format specification: {name}\n"));
+        }
+        if !self.options.no_header {
+            self.template.line(&mut out.stdout, |i| FIELDS.get(i).map_or("", |f| f.header).to_owned());
+        }
+        if let Some(letter) = self.unsortable {
+            out.stderr.push_str(&format!("squeue: error: Invalid sort specification: {letter}\n"));
+            out.status = 1;
+            return out;
+        }
+        self.rows.sort_by(|a, b| compare_keys(&a.keys, &b.keys, &self.fields).then_with(|| a.id.cmp(&b.id)));
+        out.stdout.reserve(self.lines.len());
+        self.rows.iter().for_each(|row| out.stdout.push_str(self.lines.get(row.line.clone()).unwrap_or("")));
+        out
+    }
 }
 
 /// `--helpstate`, `--helpformat` and `--helpFormat`.
