@@ -73,12 +73,21 @@ impl Daemon {
     /// Its process id, if it runs.
     pub fn pid(&self) -> Option<Pid> {
         let pid: i32 = fs::read_to_string(&self.pid_file).ok()?.trim().parse().ok()?;
+        self.runs_as(pid).then_some(Pid::from_raw(pid))
+    }
+
+    /// True if the process of this id is this daemon.
+    fn runs_as(&self, pid: i32) -> bool {
+        self.find_in_command_line(pid).unwrap_or(false)
+    }
+
+    fn find_in_command_line(&self, pid: i32) -> Option<bool> {
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let words: Vec<String> = line.split(|b| *b == 0).map(|w| String::from_utf8_lossy(w).into_owned()).collect();
         let program = words.first().and_then(|word| Path::new(word).file_name()).map(|name| name.to_string_lossy());
         let (first, others) = self.mark.split_first()?;
         let ours = program.is_some_and(|name| name == first.as_str()) && others.iter().all(|mark| words.contains(mark));
-        (ours && !is_zombie(pid)).then_some(Pid::from_raw(pid))
+        Some(ours && !is_zombie(pid))
     }
 
     /// Starts it, without a terminal, with its log as output.
@@ -110,7 +119,9 @@ impl Daemon {
     /// The end of its log, for an error message.
     pub fn last_words(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
+        // A backtrace says nothing to those who read this; the words before it do.
+        let text = text.rsplit_once("Stack backtrace:").map_or(text.as_str(), |(words, _)| words);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
         let from = lines.len().saturating_sub(LOG_LINES);
         format!("the end of {}:\n{}", self.log.display(), lines[from..].join("\n"))
     }
@@ -123,13 +134,13 @@ impl Daemon {
         Some(pid)
     }
 
-    /// Waits until it is gone.
+    /// Waits until the process that was asked to end is gone. Its pid file may go before it does.
     ///
     /// # Errors
     /// It does not end in that time.
-    pub fn wait_end(&self, longest: Duration) -> anyhow::Result<()> {
+    pub fn wait_end(&self, pid: Pid, longest: Duration) -> anyhow::Result<()> {
         let started = Instant::now();
-        while let Some(pid) = self.pid() {
+        while self.runs_as(pid.as_raw()) {
             if started.elapsed() > longest {
                 bail!(
                     "{} (process {pid}) does not end on SIGTERM after {} s: look at {}, or end it with `kill -9 {pid}`",
@@ -171,5 +182,56 @@ pub fn lock(dir: &Path) -> anyhow::Result<File> {
             bail!("another `gpun up` or `gpun down` is at work on {}: wait for it", dir.display())
         }
         Err(fs::TryLockError::Error(error)) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program of the daemon's name that sleeps as many seconds as the node's name says.
+    fn sleeper(dir: &Path) -> PathBuf {
+        let program = dir.join("gpund");
+        fs::copy("/bin/sleep", &program).unwrap();
+        program
+    }
+
+    #[test]
+    fn a_daemon_is_started_found_and_stopped() {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = Daemon::node(dir.path(), "1000");
+        assert_eq!(daemon.pid(), None);
+        let mut child = daemon.start(Command::new(sleeper(dir.path())).arg("1000")).unwrap();
+        daemon.note_pid(&child).unwrap();
+        let pid = daemon.pid().unwrap();
+        assert_eq!(pid.as_raw(), i32::try_from(child.id()).unwrap());
+        assert_eq!(nix::unistd::getsid(Some(pid)).unwrap(), pid, "it has a session of its own");
+        // The same process id under another node's name is another program.
+        let other = Daemon::node(dir.path(), "2000");
+        fs::write(&other.pid_file, format!("{pid}\n")).unwrap();
+        assert_eq!(other.pid(), None);
+        assert_eq!(daemon.ask_to_end(), Some(pid));
+        daemon.wait_end(pid, Duration::from_secs(20)).unwrap();
+        assert_eq!(daemon.pid(), None);
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn the_last_words_come_without_a_backtrace() {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = Daemon::controller(dir.path());
+        fs::create_dir_all(dir.path().join("log")).unwrap();
+        fs::write(&daemon.log, "a\nError: the port is taken\n\nStack backtrace:\n   0: x\n").unwrap();
+        let words = daemon.last_words();
+        assert!(words.ends_with("a\nError: the port is taken"), "{words}");
+    }
+
+    #[test]
+    fn only_one_works_on_a_cluster_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = lock(dir.path()).unwrap();
+        assert!(lock(dir.path()).unwrap_err().to_string().contains("another `gpun up`"));
+        drop(first);
+        lock(dir.path()).unwrap();
     }
 }

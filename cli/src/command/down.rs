@@ -76,14 +76,16 @@ pub fn run(args: &Args, out: &mut Out) -> anyhow::Result<u8> {
         requeued = clear(&dir).context("running jobs can't be put back; `gpun down --keep-jobs` stops without that")?;
     }
     let nodes = node_daemons(&dir);
-    let asked: Vec<&Daemon> = nodes.iter().filter(|daemon| daemon.ask_to_end().is_some()).collect();
-    for daemon in &asked {
-        daemon.wait_end(DAEMON_WAIT)?;
+    let asked: Vec<_> = nodes.iter().filter_map(|daemon| Some((daemon, daemon.ask_to_end()?))).collect();
+    for (daemon, pid) in &asked {
+        daemon.wait_end(*pid, DAEMON_WAIT)?;
     }
     let controller = Daemon::controller(&dir);
-    let was_up = controller.ask_to_end().is_some();
-    controller.wait_end(DAEMON_WAIT)?;
-    let stopped = asked.len() + usize::from(was_up);
+    let ending = controller.ask_to_end();
+    if let Some(pid) = ending {
+        controller.wait_end(pid, DAEMON_WAIT)?;
+    }
+    let stopped = asked.len() + usize::from(ending.is_some());
     if args.has("--json") {
         out.line(&json!({ "dir": dir, "stopped": stopped, "requeued": requeued }).to_string());
     } else if stopped == 0 {
@@ -129,7 +131,7 @@ fn clear(dir: &Path) -> anyhow::Result<usize> {
     loop {
         let left = holding(&mut quick)?;
         if left.is_empty() {
-            return Ok(placed.iter().filter(|view| is_running(view)).count());
+            return Ok(placed.iter().filter(|view| is_running(view) && view.job.may_requeue()).count());
         }
         if started.elapsed() > JOBS_WAIT {
             let ids: Vec<String> = left.iter().map(|view| view.job.id.to_string()).collect();
