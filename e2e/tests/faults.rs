@@ -88,8 +88,10 @@ fn a_killed_supervisor_sends_the_job_back_into_the_queue() {
     let shims = processes("gpund-shim", &dir);
     assert_eq!(shims.len(), 1, "{shims:?}");
     kill(Pid::from_raw(shims[0]), Signal::SIGKILL).unwrap();
+    // Requeued, run again from the start, and to its own end. (Were it told to go before that, its own end would count.)
+    let again = || (cluster.shown(job, "Restarts") == "1").then_some(());
+    wait_for("the job is back in the queue", Duration::from_secs(30), again);
     fs::write(cluster.work().join("d.go"), "").unwrap();
-    // Requeued, run again from the start, and to its own end.
     assert_eq!(cluster.wait_over(job), "FAILED");
     assert_eq!(cluster.shown(job, "ExitCode"), "5:0");
     assert_eq!(cluster.shown(job, "Restarts"), "1");
