@@ -158,3 +158,13 @@ fn a_batch_script_runs_once_whatever_the_nodes_and_tasks() {
     assert_eq!(cluster.wait_over(job), "COMPLETED");
     assert_eq!(cluster.read("once.txt"), "x\n");
 }
+
+#[test]
+fn a_work_folder_inside_the_clusters_folder_can_be_written_to() {
+    let cluster = cluster();
+    let work = cluster.dir().join("work");
+    fs::create_dir(&work).unwrap();
+    let job = cluster.sbatch(User::Root, &["-D", &work.to_string_lossy(), "-o", "out.txt", "--wrap", "echo written"]);
+    assert_eq!(cluster.wait_over(job), "COMPLETED");
+    assert_eq!(fs::read_to_string(work.join("out.txt")).unwrap(), "written\n");
+}

@@ -60,7 +60,10 @@ const ALLOCATION: &[&str] = &[
 
 /// The whole environment as `NAME=value`, the user's own first.
 pub fn environment(facts: &Facts<'_>, user: &[u8]) -> Vec<Vec<u8>> {
-    let ours = slurm_variables(facts);
+    let mut ours = slurm_variables(facts);
+    // With `--chdir` the job does not start where it was submitted from; sbatch says where that was.
+    let told = user.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"SLURM_SUBMIT_DIR="));
+    ours.retain(|(name, _)| *name != "SLURM_SUBMIT_DIR" || !told);
     let name = |entry: &[u8]| entry.iter().position(|byte| *byte == b'=').map(|at| entry[..at].to_vec());
     let replaced = |entry: &[u8]| match name(entry) {
         Some(name) => {
@@ -87,6 +90,7 @@ fn slurm_variables(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
         ("ENVIRONMENT", "BATCH".into()),
         ("GPUN_DIR", facts.cluster_dir.into()),
         ("HOME", job.owner.home.clone()),
+        ("HOSTNAME", first.into()),
         ("LOGNAME", job.owner.user.clone()),
         ("USER", job.owner.user.clone()),
         ("TMPDIR", "/tmp".into()),
@@ -299,13 +303,13 @@ mod tests {
 
     #[test]
     fn the_users_variables_stay_and_those_of_another_allocation_go() {
-        let user = b"A=1\0SLURM_JOB_ID=9\0SLURM_STEP_ID=0\0EMPTY=\0bad\0SLURM_CONF=/x\0HOME=/other\0NL=a\nb\0\xff=1\0";
+        let user = b"A=1\0SLURM_SUBMIT_DIR=/from\0SLURM_JOB_ID=9\0SLURM_STEP_ID=0\0EMPTY=\0bad\0SLURM_CONF=/x\0HOME=/other\0NL=a\nb\0\xff=1\0";
         let job = job(JobSpec::default(), vec![alloc(1, 1, 1)]);
         let utf8 = &user[..user.len() - 4];
         check(
             &job,
             utf8,
-            &["A=1", "EMPTY=", "SLURM_CONF=/x", "NL=a\nb", "HOME=/home/alice"],
+            &["A=1", "SLURM_SUBMIT_DIR=/from", "HOSTNAME=n1", "EMPTY=", "SLURM_CONF=/x", "NL=a\nb", "HOME=/home/alice"],
             &["SLURM_STEP_ID", "bad"],
         );
         let run = job.run.as_ref().unwrap();

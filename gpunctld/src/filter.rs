@@ -24,6 +24,7 @@ pub struct Filter {
     all_states: bool,
     nodes: Vec<gpun_core::NodeId>,
     on_nodes: bool,
+    default_partition: Option<String>,
 }
 
 impl Filter {
@@ -60,6 +61,7 @@ impl Filter {
             all_states: request.all_states,
             nodes: request.nodes.iter().filter_map(|name| state.node_named(name)).map(|node| node.id).collect(),
             on_nodes: !request.nodes.is_empty(),
+            default_partition: state.default_partition().map(|partition| partition.name.clone()),
         };
         Ok((filter, unknown))
     }
@@ -117,6 +119,7 @@ impl Filter {
         self.partitions.is_empty()
             || match &job.run {
                 Some(run) => wanted(&run.partition),
+                None if job.spec.partitions.is_empty() => self.default_partition.iter().any(wanted),
                 None => job.spec.partitions.iter().any(wanted),
             }
     }

@@ -55,6 +55,8 @@ pub fn launch(state: &State, id: JobId, blobs: &dyn MirrorRead, cluster_dir: &st
     };
     let spec = &job.spec;
     let paths = paths(job, node);
+    let own = [spec.work_dir.as_str(), folder(&paths.std_out), folder(&paths.std_err)];
+    let mounts = mounts(&spec.container_mounts, cluster_dir, &own);
     Ok(pb::Launch {
         job_id: id.0,
         attempt: job.attempt.0,
@@ -76,7 +78,7 @@ pub fn launch(state: &State, id: JobId, blobs: &dyn MirrorRead, cluster_dir: &st
         rlimits: spec.rlimits.iter().map(|(resource, soft)| pb::Rlimit { resource: *resource, soft: *soft }).collect(),
         limits: Some(limits(node, alloc)),
         image: spec.container_image.clone().map(|path| pb::Image { path, work_dir: spec.container_workdir.clone() }),
-        mounts: mounts(&spec.container_mounts, cluster_dir),
+        mounts,
         script: blob(job.script)?,
         notices: Some(notices(job, node)),
         warn: spec.warn.map(|warn| pb::Warn {
@@ -140,14 +142,30 @@ fn paths(job: &Job, node: &Node) -> Paths {
     }
 }
 
-/// `SRC:DST[:ro|rw]`, and the cluster's folder so that commands inside the job reach the controller.
-fn mounts(texts: &[String], cluster_dir: &str) -> Vec<pb::Mount> {
+/// The folder of a file.
+fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("/", |(folder, _)| if folder.is_empty() { "/" } else { folder })
+}
+
+/// `SRC:DST[:ro|rw]`, and the cluster's folder so that commands inside the job reach the controller. Folders of the job's own
+/// that lie inside it come after it: it would hide them, and it can't be written to.
+fn mounts(texts: &[String], cluster_dir: &str, own: &[&str]) -> Vec<pb::Mount> {
     let cluster = pb::Mount {
         source: cluster_dir.as_bytes().to_vec(),
         target: cluster_dir.as_bytes().to_vec(),
         read_only: true,
         optional: true,
     };
+    let inside = |path: &&&str| path.strip_prefix(cluster_dir).is_some_and(|rest| rest.starts_with('/'));
+    let mut own: Vec<&str> = own.iter().filter(inside).copied().collect();
+    own.sort_unstable();
+    own.dedup();
+    let own = own.into_iter().map(|path| pb::Mount {
+        source: path.as_bytes().to_vec(),
+        target: path.as_bytes().to_vec(),
+        read_only: false,
+        optional: true,
+    });
     let asked = texts.iter().map(|text| {
         let mut parts = text.split(':');
         let source = parts.next().unwrap_or_default();
@@ -155,7 +173,7 @@ fn mounts(texts: &[String], cluster_dir: &str) -> Vec<pb::Mount> {
         let read_only = parts.next().is_some_and(|flags| flags.split(['+', ',']).any(|flag| flag == "ro"));
         pb::Mount { source: source.into(), target: target.into(), read_only, optional: false }
     });
-    std::iter::once(cluster).chain(asked).collect()
+    std::iter::once(cluster).chain(own).chain(asked).collect()
 }
 
 /// Lines for the job's standard error, as Slurm words them; the node fills in `{time}`.
@@ -170,5 +188,30 @@ fn notices(job: &Job, node: &Node) -> pb::Notices {
             job.id
         ),
         requeued: line(" DUE TO JOB REQUEUE"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_inside_the_clusters_are_not_hidden_by_it() {
+        let own = ["/c/work", "/c/work", "/home/a", "/c", "/cluster/x"];
+        let shown: Vec<String> = mounts(&["/data:/mnt:ro".to_owned()], "/c", &own)
+            .iter()
+            .map(|mount| {
+                let way = if mount.read_only { "ro" } else { "rw" };
+                format!("{} {} {way}", String::from_utf8_lossy(&mount.source), String::from_utf8_lossy(&mount.target))
+            })
+            .collect();
+        assert_eq!(shown, ["/c /c ro", "/c/work /c/work rw", "/data /mnt ro"]);
+    }
+
+    #[test]
+    fn the_folder_of_a_file() {
+        for (path, right) in [("/a/b/c", "/a/b"), ("/a", "/"), ("a", "/")] {
+            assert_eq!(folder(path), right, "{path}");
+        }
     }
 }
