@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::phase::Usage;
-use crate::sys::{Kind, Sys, ensure_dirs, gone_is_fine};
+use crate::sys::{Sys, ensure_dirs, gone_is_fine};
 
 /// One mounted hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,6 +168,11 @@ impl Cgroups {
         }
     }
 
+    /// Removes a group in which nothing is left, which is what a job's end mostly finds. False: something is, or was.
+    pub fn remove_idle(&self, sys: &dyn Sys, group: &str) -> bool {
+        self.folders(group).iter().all(|folder| gone_is_fine(sys.remove_dir(folder)).is_ok())
+    }
+
     /// Removes a group and those below it from every hierarchy. It must have no process; for the moment that the kernel
     /// takes to forget the last one, it is tried again.
     pub fn remove(&self, sys: &dyn Sys, group: &str) -> io::Result<()> {
@@ -209,10 +214,7 @@ fn collect(sys: &dyn Sys, folder: &Path, pids: &mut Vec<i32>) {
 }
 
 fn children(sys: &dyn Sys, folder: &Path) -> Vec<PathBuf> {
-    let names = sys.list(folder).unwrap_or_default();
-    // A group's own files all have a dot in their names, or are these.
-    let names = names.into_iter().filter(|n| !matches!(n.as_str(), "tasks" | "notify_on_release" | "release_agent"));
-    names.map(|n| folder.join(n)).filter(|p| matches!(sys.kind(p), Ok(Kind::Dir))).collect()
+    sys.list_dirs(folder).unwrap_or_default().into_iter().map(|n| folder.join(n)).collect()
 }
 
 fn remove_below(sys: &dyn Sys, folder: &Path) -> io::Result<()> {

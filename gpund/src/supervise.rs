@@ -265,9 +265,11 @@ impl<'a> Supervisor<'a> {
 /// files. It can be repeated.
 pub fn clean(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, cgroups: &Cgroups) -> io::Result<()> {
     let group = spec.cgroup();
-    let killed = cgroups.kill(sys, &group, KILL_PATIENCE);
     // What `runc delete` does for a stopped container (no hooks are set), without its 4 ms.
-    let removed = killed.and_then(|()| cgroups.remove(sys, &group));
+    let removed = match cgroups.remove_idle(sys, &group) {
+        true => Ok(()),
+        false => cgroups.kill(sys, &group, KILL_PATIENCE).and_then(|()| cgroups.remove(sys, &group)),
+    };
     let state = sys.remove_tree(&spec.runc_root.join(spec.container_id()));
     let files = container::remove_files(sys, dir, spec);
     removed.and(state).and(files)

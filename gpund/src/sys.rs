@@ -82,6 +82,8 @@ pub trait Sys {
     fn kind(&self, path: &Path) -> io::Result<Kind>;
     /// The names in a folder, sorted.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// The names of the folders in a folder.
+    fn list_dirs(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Removes an empty folder (also a cgroup).
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Removes a file.

@@ -124,9 +124,17 @@ impl Sys for Record {
         names.dedup();
         if names.is_empty() && !self.exists(dir) { Err(io::ErrorKind::NotFound.into()) } else { Ok(names) }
     }
+    fn list_dirs(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let names = self.list(dir)?;
+        Ok(names.into_iter().filter(|n| matches!(self.kind(&dir.join(n)), Ok(Kind::Dir))).collect())
+    }
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         if !self.exists(path) {
             return Err(io::ErrorKind::NotFound.into());
+        }
+        // A cgroup with processes, or with groups in it.
+        if self.read(&path.join("cgroup.procs")).is_ok_and(|p| !p.is_empty()) || !self.list_dirs(path)?.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::EBUSY));
         }
         self.act(format!("rmdir {}", path.display()))?;
         self.files.borrow_mut().retain(|p, _| !p.starts_with(path));
