@@ -90,30 +90,6 @@ fn carriage_returns_are_refused_as_slurm_does() {
 }
 
 #[test]
-fn limits_hold() {
-    let cluster = cluster();
-    let bomb =
-        cluster.sbatch_script(ALICE, &["-t", "1", "-J", "bomb"], b"#!/bin/bash\nf() { f | f & }; f; sleep 3; exit 0\n");
-    let hungry = "python3 -c 'x = bytearray(300 << 20); print(len(x))'";
-    let oom = cluster.sbatch(ALICE, &["--mem", "100", "--wrap", hungry]);
-    assert_eq!(cluster.wait_over(oom), "OUT_OF_MEMORY");
-    wait_for("the fork bomb ends", Duration::from_secs(100), || (cluster.state(bomb) != "RUNNING").then_some(()));
-    cluster.wait_clean();
-}
-
-#[test]
-fn time_is_enforced_with_term_then_kill() {
-    let cluster = cluster();
-    let script = "#!/bin/bash\ntrap 'echo got TERM' TERM\nwhile true; do sleep 0.2; done\n";
-    let job = cluster.sbatch_script(ALICE, &["-t", "0:02", "-o", "limit.out"], script.as_bytes());
-    assert_eq!(cluster.wait_over(job), "TIMEOUT");
-    let out = cluster.read("limit.out");
-    assert!(out.contains("got TERM"), "{out}");
-    assert!(out.contains(&format!("*** JOB {job} ON ")) && out.contains("DUE TO TIME LIMIT ***"), "{out}");
-    cluster.wait_clean();
-}
-
-#[test]
 fn cancel_hold_release_and_arrays() {
     let cluster = cluster();
     let long = cluster.sbatch(ALICE, &["-t", "10", "--wrap", "sleep 600"]);
