@@ -123,12 +123,8 @@ impl Bench {
         }
         fs::create_dir_all(&run)?;
         fs::copy(&self.init, run.join("init"))?;
-        let bind = |source: &Path, target: &str, read_only| gpund::hostroot::Bind {
-            source: source.into(),
-            target: target.into(),
-            read_only,
-            recursive: false,
-        };
+        let bind =
+            |source: &Path, target: &str, read_only| gpund::hostroot::Bind::plain(source, Path::new(target), read_only);
         let binds = [
             bind(Path::new("/usr"), "/usr", true),
             bind(Path::new("/etc"), "/etc", true),

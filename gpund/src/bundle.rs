@@ -212,7 +212,8 @@ mod tests {
 
     #[test]
     fn binds_follow_the_kernels_own_mounts_in_order() {
-        let bind = |read_only, recursive| Bind { source: "/s".into(), target: "/t".into(), read_only, recursive };
+        let bind =
+            |read_only, recursive| Bind { source: "/s".into(), target: "/t".into(), read_only, recursive, pin: false };
         let rows = [
             (bind(true, false), json!(["bind", "ro"])),
             (bind(false, false), json!(["bind"])),
@@ -228,7 +229,7 @@ mod tests {
         assert!(made(&spec(), &[], true, true)["mounts"].to_string().contains("/sys/fs/cgroup"));
         use std::os::unix::ffi::OsStrExt;
         let source = Path::new(std::ffi::OsStr::from_bytes(b"/\xff"));
-        let odd = Bind { source: source.into(), target: "/t".into(), read_only: false, recursive: false };
+        let odd = Bind { source: source.into(), target: "/t".into(), read_only: false, recursive: false, pin: false };
         let parts = Parts {
             rootfs: Path::new("/"),
             read_only: true,

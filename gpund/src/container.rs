@@ -12,6 +12,7 @@ use crate::hostroot::{self, Bind, Entry, HostFacts, HostPlan, Reached, SYSTEM};
 use crate::image;
 use crate::jobdir::JobDir;
 use crate::phase::ExitKind;
+use crate::pin;
 use crate::raw::{RawText, to_hex};
 use crate::spec::{ImageRoot, LaunchSpec, Root, Stdio};
 use crate::sys::{Kind, Sys, behind_links, ensure_dir, ensure_dirs};
@@ -67,11 +68,12 @@ pub fn prepare(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, cgroups: &Cgroups
         Root::Image(image) => image_root(sys, dir, spec, image)?,
     };
     let run = dir.run();
-    let own = Bind { source: run, target: gpun_init::RUN_DIR.into(), read_only: false, recursive: false };
+    let own = Bind::plain(&run, Path::new(gpun_init::RUN_DIR), false);
     // First: an image's streams lie below it, and no mount of the launch may.
     rooted.binds.insert(0, own);
     rooted.binds.extend(mounts);
     fill_run_folder(sys, dir, spec, &rooted)?;
+    pin::hold(sys, dir, spec, &mut rooted.binds)?;
     let parts = Parts {
         rootfs: &rooted.rootfs,
         read_only: rooted.read_only,
@@ -180,7 +182,7 @@ fn host_root(
     let mut binds = plan.binds.clone();
     for stream in streams(spec).filter(|p| plan.private_tmp.iter().any(|t| p.parent() == Some(t))) {
         make_stream(sys, spec, stream)?;
-        binds.push(Bind { source: stream.into(), target: stream.into(), read_only: false, recursive: false });
+        binds.push(Bind::of_user(stream, stream, false));
     }
     Ok(Rooted {
         rootfs: skeleton(sys, dir, spec, &plan)?,
@@ -313,14 +315,15 @@ fn check_mounts(sys: &dyn Sys, spec: &LaunchSpec) -> Result<Vec<Bind>, LaunchErr
         if target == Path::new("/") || ["/proc", "/sys", "/dev", "/.gpun"].iter().any(|s| target.starts_with(s)) {
             return Err(bad("the container has its own there; choose another target"));
         }
-        let found =
-            if mount.by_user { sys.reach(source, &spec.identity).map(drop) } else { sys.kind(source).map(drop) };
+        let found = match mount.by_user {
+            true => sys.reach(source, &spec.identity).map(|real| Bind::of_user(&real, target, mount.read_only)),
+            false => sys.kind(source).map(|_| Bind::plain(source, target, mount.read_only)),
+        };
         match found {
-            Err(e) if mount.optional && e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) if mount.optional && e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(bad(&e.to_string())),
-            Ok(()) => {}
+            Ok(bind) => binds.push(bind),
         }
-        binds.push(Bind { source: source.into(), target: target.into(), read_only: mount.read_only, recursive: false });
     }
     Ok(binds)
 }

@@ -20,6 +20,21 @@ pub struct Bind {
     pub read_only: bool,
     /// With what is mounted below the source.
     pub recursive: bool,
+    /// The user names the source, or could exchange a folder above it: it is opened as the user and held before the
+    /// runtime mounts it, see [`crate::pin`].
+    pub pin: bool,
+}
+
+impl Bind {
+    /// A bind of the node's own choice.
+    pub fn plain(source: &Path, target: &Path, read_only: bool) -> Self {
+        Self { source: source.into(), target: target.into(), read_only, recursive: false, pin: false }
+    }
+
+    /// A bind of what the user names.
+    pub fn of_user(source: &Path, target: &Path, read_only: bool) -> Self {
+        Self { pin: true, ..Self::plain(source, target, read_only) }
+    }
 }
 
 /// A path that the job names, as the submitting user reaches it on this host.
@@ -93,7 +108,7 @@ pub fn plan(facts: &HostFacts, tmp: &Path, var_tmp: &Path) -> HostPlan {
         match kind {
             // A bind of what lies behind a link cannot be restored from a checkpoint.
             Kind::Link(to) => plan.enter(&at, Entry::Link(to.clone())),
-            Kind::Dir => plan.bind(facts, &at, &at, true),
+            Kind::Dir => plan.bind(facts, Bind::plain(&at, &at, true)),
             Kind::File => {}
         }
     }
@@ -101,13 +116,13 @@ pub fn plan(facts: &HostFacts, tmp: &Path, var_tmp: &Path) -> HostPlan {
         let at = Path::new(at);
         // Whoever works in /tmp wants that one.
         let source = if facts.work_dir.as_deref() == Some(at) { at } else { private };
-        plan.binds.push(Bind { source: source.into(), target: at.into(), read_only: false, recursive: false });
+        plan.binds.push(Bind::plain(source, at, false));
         if source == private && facts.stream_folders.iter().any(|f| f.real == at) {
             plan.private_tmp.push(at.into());
         }
     }
     for folder in &facts.writable {
-        plan.bind(facts, folder, folder, false);
+        plan.bind(facts, Bind::plain(folder, folder, false));
     }
     for (target, is_dir) in &facts.targets {
         if !plan.binds.iter().any(|b| target.starts_with(&b.target)) {
@@ -129,21 +144,21 @@ impl HostPlan {
             return;
         }
         if !self.binds.iter().any(|b| !b.read_only && same_place(b, &folder.real)) {
-            self.bind(facts, &folder.real, &folder.real, false);
+            self.bind(facts, Bind::of_user(&folder.real, &folder.real, false));
         }
         // Through a link that the container does not see: the folder appears under both names.
         let shown = |b: &Bind| same_place(b, &folder.named) || b.target == folder.named;
         if folder.named != folder.real && !self.binds.iter().any(shown) {
-            self.bind(facts, &folder.real, &folder.named, false);
+            self.bind(facts, Bind::of_user(&folder.real, &folder.named, false));
         }
     }
 
-    fn bind(&mut self, facts: &HostFacts, source: &Path, target: &Path, read_only: bool) {
-        if !self.binds.iter().any(|b| target.starts_with(&b.target)) {
-            self.enter(target, Entry::Dir);
+    fn bind(&mut self, facts: &HostFacts, bind: Bind) {
+        if !self.binds.iter().any(|b| bind.target.starts_with(&b.target)) {
+            self.enter(&bind.target, Entry::Dir);
         }
-        let recursive = facts.mount_points.iter().any(|m| m != source && m.starts_with(source));
-        self.binds.push(Bind { source: source.into(), target: target.into(), read_only, recursive });
+        let recursive = facts.mount_points.iter().any(|m| *m != bind.source && m.starts_with(&bind.source));
+        self.binds.push(Bind { recursive, ..bind });
     }
 
     fn enter(&mut self, target: &Path, what: Entry) {
@@ -194,7 +209,11 @@ mod tests {
 
     fn shown(plan: &HostPlan) -> Vec<String> {
         let own = |b: &Bind| !["/usr", "/etc", "/home", "/tmp", "/var/tmp"].iter().any(|t| b.target == Path::new(t));
-        let flags = |b: &Bind| if b.read_only { "ro" } else { "rw" };
+        let flags = |b: &Bind| match (b.read_only, b.pin) {
+            (true, _) => "ro",
+            (false, false) => "rw",
+            (false, true) => "rw held",
+        };
         let show = |b: &Bind| format!("{} {} {}", b.source.display(), b.target.display(), flags(b));
         plan.binds.iter().filter(|b| own(b)).map(show).collect()
     }
@@ -204,10 +223,10 @@ mod tests {
         // named, real → further binds, whether the skeleton is shared
         let rows: [(&str, &str, &[&str], bool); 9] = [
             ("/home/u", "/home/u", &[], true),
-            ("/data/p", "/data/p", &["/data/p /data/p rw"], false),
-            ("/home/u/link", "/data/p", &["/data/p /data/p rw"], false),
-            ("/work", "/data/p", &["/data/p /work rw", "/data/p /data/p rw"], false),
-            ("/tmp/job", "/tmp/job", &["/tmp/job /tmp/job rw"], true),
+            ("/data/p", "/data/p", &["/data/p /data/p rw held"], false),
+            ("/home/u/link", "/data/p", &["/data/p /data/p rw held"], false),
+            ("/work", "/data/p", &["/data/p /work rw held", "/data/p /data/p rw held"], false),
+            ("/tmp/job", "/tmp/job", &["/tmp/job /tmp/job rw held"], true),
             ("/tmp", "/tmp", &[], true),
             ("/usr/src", "/usr/src", &[], true),
             ("/", "/", &[], true),

@@ -48,7 +48,7 @@ pub fn root(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, wanted: &ImageRoot) 
     if wanted.mount_home
         && let Ok(home) = sys.reach(spec.identity.home.as_path(), &spec.identity)
     {
-        binds.push(plain_bind(&home, spec.identity.home.as_path(), false));
+        binds.push(Bind::of_user(&home, spec.identity.home.as_path(), false));
     }
     bind_network_files(sys, &mut binds);
     bind_user_files(sys, dir, &spec.identity, &rootfs, &mut binds)?;
@@ -68,10 +68,6 @@ pub fn root(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, wanted: &ImageRoot) 
 
 fn texts(list: &[String]) -> Vec<RawText> {
     list.iter().map(|s| s.as_str().into()).collect()
-}
-
-fn plain_bind(source: &Path, target: &Path, read_only: bool) -> Bind {
-    Bind { source: source.into(), target: target.into(), read_only, recursive: false }
 }
 
 /// As Pyxis does: the job's environment, but where both name a variable the image's value wins, except for the names in
@@ -119,7 +115,7 @@ fn bind_network_files(sys: &dyn Sys, binds: &mut Vec<Bind>) {
         // resolv.conf is often a link; what it leads to is bound.
         let real = behind_links(sys, file);
         if matches!(sys.kind(&real), Ok(Kind::File)) {
-            binds.push(plain_bind(&real, file, true));
+            binds.push(Bind::plain(&real, file, true));
         }
     }
 }
@@ -150,7 +146,7 @@ fn bind_user_files(
         let own = dir.bundle().join(file);
         sys.create(&own, format!("{text}{gap}{line}").as_bytes(), 0o644, None)
             .map_err(on_node("cannot write", &own))?;
-        binds.push(plain_bind(&own, &inside, true));
+        binds.push(Bind::plain(&own, &inside, true));
     }
     Ok(())
 }
@@ -170,7 +166,7 @@ fn bind_streams(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, binds: &mut Vec<
         let (Ok(below), at) = (named.strip_prefix(above), dir.run().join(name)) else { continue };
         ensure_dir(sys, &at, 0o755, None).map_err(on_node("cannot make", &at))?;
         let inside = Path::new(gpun_init::RUN_DIR).join(name);
-        binds.push(plain_bind(&real, &inside, false));
+        binds.push(Bind::of_user(&real, &inside, false));
         *path = inside.join(below).as_path().into();
     }
     if spec.stdio.stderr == spec.stdio.stdout {

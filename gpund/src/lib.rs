@@ -26,6 +26,7 @@ pub mod ledger;
 pub mod link;
 pub mod notice;
 pub mod phase;
+mod pin;
 pub mod probe;
 pub mod raw;
 pub mod recover;

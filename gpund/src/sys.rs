@@ -94,6 +94,9 @@ pub trait Sys {
     fn reach(&self, path: &Path, who: &Identity) -> io::Result<PathBuf>;
     /// Leaves the host's mount namespace for one of its own, into which the host's mounts and unmounts still propagate.
     fn private_mounts(&self) -> io::Result<()>;
+    /// Opens a path without following a link at its end, if that user may reach it, and binds what was opened to `at`.
+    /// A path that leads elsewhere by now than its own words say is an error.
+    fn pin(&self, path: &Path, who: &Identity, at: &Path, recursive: bool) -> io::Result<()>;
     /// Mounts an overlay.
     fn mount_overlay(&self, overlay: &Overlay) -> io::Result<()>;
     /// Detaches what is mounted there.

@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use common::{Node, UID, out, until};
 use gpund::cgroup::Cgroups;
@@ -347,6 +348,48 @@ fn what_cannot_be_launched_says_why() {
         let (exit, _) = node.run(&spec, "#!/bin/sh\n");
         assert_eq!(exit.kind, kind, "{exit:?}");
         assert!(exit.reason.as_deref().unwrap_or_default().contains(reason), "{exit:?}");
+    }
+}
+
+/// The user exchanges a folder for a link to one that they cannot enter, at the worst moment: after all checks, before the
+/// runtime mounts. They get the folder that they had.
+#[test]
+fn an_exchanged_folder_opens_no_door() {
+    let node = Node::new();
+    let closed = node.root.path().join("closed");
+    let secret = closed.join("secret");
+    fs::create_dir_all(&secret).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(secret.join("key"), "hidden").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o777)).unwrap();
+    for by_mount in [false, true] {
+        let mut spec = node.spec();
+        let (work, moved) = (spec.work_dir.as_path().to_owned(), spec.work_dir.as_path().with_extension("moved"));
+        let data = node.user_dir(if by_mount { "data" } else { "unused" });
+        let target = if by_mount { data.clone() } else { work.clone() };
+        if by_mount {
+            spec.mounts.push(bind(data.to_str().unwrap(), "/mnt/data"));
+        }
+        let runc = node.root.path().join(format!("runc-{by_mount}"));
+        let (from, moved, to) = (target.display(), moved.display(), secret.display());
+        fs::write(
+            &runc,
+            format!("#!/bin/sh\nmv {from} {moved}; ln -s {to} {from}\nexec {} \"$@\"\n", spec.runc.display()),
+        )
+        .unwrap();
+        fs::set_permissions(&runc, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(target.join("mine"), "").unwrap();
+        spec.runc = runc;
+        let see = if by_mount { "/mnt/data".to_owned() } else { target.display().to_string() };
+        let job = node
+            .launch(&spec, &format!("#!/bin/sh\nls {see} > /var/tmp/seen; cat /var/tmp/seen; cat {see}/key\nexit 3\n"));
+        let exit = job.wait();
+        node.assert_clean(&spec);
+        // The link that lies there now is the user's own: out is found where the folder went.
+        let folder = if by_mount { work } else { moved.to_string().into() };
+        let out = fs::read_to_string(folder.join("out")).unwrap();
+        assert!(out.contains("mine") && !out.contains("hidden"), "{exit:?}: {out}");
+        assert_eq!(exit.code, 3, "{exit:?}");
     }
 }
 

@@ -179,6 +179,18 @@ impl Sys for Linux {
         Ok(mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)?)
     }
 
+    fn pin(&self, path: &Path, who: &Identity, at: &Path, recursive: bool) -> io::Result<()> {
+        let open = || OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW).open(path);
+        let file = if who.uid == 0 { open() } else { raw::as_user(who.uid, who.gid, &who.groups, open) }?;
+        let held = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)));
+        if fs::read_link(&held)? != path {
+            return Err(io::Error::other("a folder on the way was exchanged meanwhile"));
+        }
+        let none: Option<&str> = None;
+        let flags = if recursive { MsFlags::MS_BIND | MsFlags::MS_REC } else { MsFlags::MS_BIND };
+        Ok(mount(Some(&held), at, none, flags, none)?)
+    }
+
     fn mount_overlay(&self, o: &Overlay) -> io::Result<()> {
         let options =
             format!("lowerdir={},upperdir={},workdir={}", o.lower.join(":"), escaped(&o.upper), escaped(&o.work));

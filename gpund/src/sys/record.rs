@@ -156,6 +156,10 @@ impl Sys for Record {
     fn private_mounts(&self) -> io::Result<()> {
         self.act("private mounts".into())
     }
+    fn pin(&self, path: &Path, who: &Identity, at: &Path, recursive: bool) -> io::Result<()> {
+        let all = if recursive { " and below" } else { "" };
+        self.act(format!("pin {}{all} as {} at {}", path.display(), who.uid, at.display()))
+    }
     fn mount_overlay(&self, overlay: &Overlay) -> io::Result<()> {
         self.act(format!("overlay {} at {}", overlay.lower.join(":"), overlay.target.display()))
     }
