@@ -36,15 +36,16 @@ pub struct NotUtf8(pub String);
 /// `config.json`.
 pub fn config(spec: &LaunchSpec, parts: &Parts<'_>) -> Result<Vec<u8>, NotUtf8> {
     let id = &spec.identity;
-    // Empty sets, for root too: with no_new_privs nothing in the container can ever hold one. What needs capabilities
-    // (mounting, raw sockets, changing owners) has no place in a batch job.
+    // Empty sets: with no_new_privs nothing in the container can ever hold one. Root's own jobs do with files and processes
+    // what root expects; mounting, devices, raw sockets and tracing have no place in a batch job.
+    let held: &[&str] = if id.uid == 0 { &ROOT_CAPABILITIES } else { &[] };
     let mut process = json!({
         "user": {"uid": id.uid, "gid": id.gid, "additionalGids": id.groups},
         "args": ["/.gpun/init"],
         // HOME spares the runtime a search through the container's passwd file.
         "env": ["PATH=/usr/bin:/bin", "HOME=/"],
         "cwd": "/",
-        "capabilities": {"bounding": [], "effective": [], "inheritable": [], "permitted": [], "ambient": []},
+        "capabilities": {"bounding": held, "effective": held, "permitted": held, "inheritable": [], "ambient": []},
         "noNewPrivileges": true,
     });
     if let Some(score) = parts.oom_score_adj {
@@ -132,6 +133,19 @@ fn resources(limits: &Limits, limit_swap: bool) -> Value {
     resources
 }
 
+/// What a job that root submitted may do beyond its files: those of other users, and becoming one.
+const ROOT_CAPABILITIES: [&str; 9] = [
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_SETGID",
+    "CAP_SETPCAP",
+    "CAP_SETUID",
+];
+
 /// Denied with EPERM: what no capability guards fully and no batch job needs. Keyrings are not kept apart by namespaces;
 /// the others are favourite ways into a kernel.
 fn seccomp() -> Value {
@@ -169,7 +183,11 @@ mod tests {
             let config = made(&spec, &[], true, false);
             assert_eq!(config["process"]["user"], json!({"uid": uid, "gid": 7001, "additionalGids": [7001, 7100]}));
             assert_eq!(config["process"]["noNewPrivileges"], true);
-            for set in ["bounding", "effective", "inheritable", "permitted", "ambient"] {
+            let held = if uid == 0 { json!(ROOT_CAPABILITIES) } else { json!([]) };
+            for (set, held) in [("bounding", &held), ("effective", &held), ("permitted", &held)] {
+                assert_eq!(&config["process"]["capabilities"][set], held);
+            }
+            for set in ["inheritable", "ambient"] {
                 assert_eq!(config["process"]["capabilities"][set], json!([]));
             }
             assert_eq!(config["linux"]["resources"]["devices"], json!([{"allow": false, "access": "rwm"}]));
