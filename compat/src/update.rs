@@ -1,6 +1,7 @@
 //! `scontrol update`: `jobid=17 timelimit=5`, `nodename=n[1-4] state=drain reason="bad fan"`, `partition=debug state=down`.
 
 use gpun_core::command::{JobChange, NodeChange, PartitionChange};
+use gpun_core::dependency::Dependency;
 use gpun_core::partition::PartitionState;
 use gpun_core::{MemoryMib, TimeLimit, TimeMs};
 
@@ -172,7 +173,6 @@ const LATER: &[&str] = &[
     "ClusterFeatures",
     "Contiguous",
     "DelayBoot",
-    "Dependency",
     "EndTime",
     "Extra",
     "Gres",
@@ -210,6 +210,7 @@ fn set_job(
     };
     let text = || Some(value.to_owned());
     match key {
+        _ if is("Dependency", 3) => change.dependency = Some(dependency(value)?),
         _ if is("Account", 3) => change.account = text(),
         _ if is("ArrayTaskThrottle", 10) => change.array_max_running = Some(number("ArrayTaskThrottle")?),
         _ if is("Comment", 3) => change.comment = text(),
@@ -242,6 +243,13 @@ fn set_job(
         },
     }
     Ok(())
+}
+
+fn dependency(value: &str) -> Result<Dependency, UpdateError> {
+    if value.is_empty() {
+        return Ok(Dependency::default());
+    }
+    crate::dependency::parse(value).map_err(|e| UpdateError(e.to_string()))
 }
 
 fn list(value: &str) -> Vec<String> {

@@ -1,9 +1,9 @@
 //! Who may do what: one pure function, tested as a table.
 
 use crate::{
-    Refusal, State,
+    Refusal, State, TimeLimit,
     command::{Act, Identity},
-    job::Job,
+    job::{Job, JobState},
 };
 
 /// True for root and the configured operators.
@@ -27,12 +27,17 @@ pub fn decide(state: &State, who: &Identity, act: &Act, job: Option<&Job>) -> Re
             owns && job.is_some_and(|job| {
                 change.priority.is_none_or(|priority| priority <= job.priority)
                     && change.nice.is_none_or(|nice| nice >= job.spec.nice)
-                    && change.time_limit.is_none_or(|limit| limit <= job.time_limit)
+                    && change.time_limit.is_none_or(|limit| limit <= job.time_limit || may_grow_to(state, job, limit))
             })
         }
         Act::UpdateNode { .. } | Act::UpdatePartition { .. } => false,
     };
     if allowed { Ok(()) } else { Err(Refusal::AccessDenied) }
+}
+
+/// True for a waiting job whose limit may be raised as far as a partition of it lets every job go.
+fn may_grow_to(state: &State, job: &Job, limit: TimeLimit) -> bool {
+    job.state == JobState::Pending && state.partitions_of(job).any(|partition| limit <= partition.max_time)
 }
 
 /// True if `who` may see the script and the environment of a job.

@@ -114,6 +114,11 @@ impl State {
             ("over", rebuilt.over == self.over),
             ("array tasks", rebuilt.array_tasks == self.array_tasks),
             ("array running", rebuilt.array_running == self.array_running),
+            ("array counts", rebuilt.array_counts == self.array_counts),
+            ("dependents", rebuilt.dependents == self.dependents),
+            ("delays", rebuilt.delays == self.delays),
+            ("names", rebuilt.named == self.named),
+            ("singletons", rebuilt.singletons == self.singletons),
             ("node names", rebuilt.node_names == self.node_names),
             ("request ends", rebuilt.request_ends == self.request_ends),
         ];
@@ -152,6 +157,11 @@ fn check_job(state: &State, id: JobId, job: &Job) -> Result<(), Broken> {
         ("is held with a priority, or open without", !pending || held == (job.priority == 0)),
         ("has a run but no attempt", job.run.is_none() || job.attempt.0 > 0),
         ("is ordered to end without a place", job.end_order.is_none() || job.holds_resources()),
+        ("runs before what it waits for", !job.holds_resources() || job.dependency.is_none()),
+        (
+            "waits for others without a condition",
+            job.dependency.as_ref().is_none_or(|dependency| !dependency.conditions.is_empty()),
+        ),
         ("is an empty array", !matches!(&job.array, Some(ArrayRole::Waiting { tasks }) if tasks.is_empty())),
         (
             "is a whole array with a place",

@@ -7,6 +7,7 @@ use minicbor::{Decode, Encode};
 
 use crate::{
     Attempt, Digest, IndexSet, JobId, MemoryMib, NodeId, RequestId, TimeLimit, TimeMs,
+    dependency::Dependency,
     job::{ExitStatus, NodeAlloc, Owner, SignalScope, Usage},
     node::Inventory,
     partition::{Partition, PartitionState},
@@ -164,6 +165,9 @@ pub struct JobChange {
     /// Working folder, while pending.
     #[n(23)]
     pub work_dir: Option<String>,
+    /// What it waits for of other jobs, while pending; a list without conditions ends the wait.
+    #[n(24)]
+    pub dependency: Option<Dependency>,
 }
 
 /// Start a job on these nodes, as planned on an older state.

@@ -2,7 +2,10 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::{Attempt, Digest, IndexSet, JobId, MemoryMib, NodeId, Shared, TimeLimit, TimeMs, spec::JobSpec};
+use crate::{
+    Attempt, Digest, IndexSet, JobId, MemoryMib, NodeId, Shared, TimeLimit, TimeMs, dependency::Dependency,
+    spec::JobSpec,
+};
 
 /// Who submitted a job, as the kernel told the controller; resolved to names once, at submission.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
@@ -154,6 +157,9 @@ pub enum Reason {
     /// Its deadline passed.
     #[n(23)]
     DeadLine,
+    /// What it depends on can't happen any more.
+    #[n(24)]
+    DependencyNeverSatisfied,
 }
 
 /// How a script ended: its exit code, and the signal that ended it (0 if none).
@@ -412,6 +418,9 @@ pub struct Job {
     /// Runs lost in a row to faults of ours; ends the retries.
     #[cbor(n(23), default)]
     pub launch_faults: u32,
+    /// What it still waits for of other jobs.
+    #[n(24)]
+    pub dependency: Option<Shared<Dependency>>,
 }
 
 /// A signal for a running job.
@@ -452,6 +461,11 @@ impl Job {
     /// True once ended but not yet cleaned up by its nodes.
     pub fn is_completing(&self) -> bool {
         self.state.is_final() && self.holds_resources()
+    }
+
+    /// True while nothing but resources keeps it from starting: it waits, is not held and depends on no other job.
+    pub fn is_ready(&self) -> bool {
+        self.state == JobState::Pending && self.hold == Hold::None && self.dependency.is_none()
     }
 
     /// True if nothing changes any more.

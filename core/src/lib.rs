@@ -7,7 +7,7 @@
 //! | module | noun |
 //! | --- | --- |
 //! | [`id`], [`unit`], [`index_set`] | ids, units, sets of numbers |
-//! | [`spec`] | what a user asked for |
+//! | [`spec`], [`dependency`] | what a user asked for, of the cluster and of other jobs |
 //! | [`job`], [`node`], [`partition`], [`settings`] | what the cluster holds |
 //! | [`command`], [`outcome`] | what may change it, and the answers |
 //! | [`state`], [`apply`] | the whole, and how an entry changes it |
@@ -20,6 +20,7 @@ pub mod apply;
 pub mod authz;
 pub mod check;
 pub mod command;
+pub mod dependency;
 pub mod desired;
 pub mod id;
 pub mod index_set;

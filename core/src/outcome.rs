@@ -153,4 +153,12 @@ pub enum Refusal {
         #[n(0)]
         what: String,
     },
+    /// A job that is depended on is not known, or is the job itself.
+    #[n(25)]
+    #[error("the dependency names a job that is not known or can't be waited for")]
+    Dependency,
+    /// A job that is depended on waits for this one.
+    #[n(26)]
+    #[error("the jobs would wait for each other")]
+    CircularDependency,
 }

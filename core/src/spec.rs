@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::{IndexSet, MemoryMib, TimeLimit, TimeMs};
+use crate::{IndexSet, MemoryMib, TimeLimit, TimeMs, dependency::Dependency};
 
 /// How an existing output file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -216,6 +216,12 @@ pub struct JobSpec {
     /// Resource limits of the submitter: number and soft value, as `getrlimit` counts them.
     #[cbor(n(46), default, skip_if = "Vec::is_empty")]
     pub rlimits: Vec<(u32, u64)>,
+    /// What it waits for of other jobs, as asked.
+    #[n(47)]
+    pub dependency: Option<Dependency>,
+    /// Ended once its dependency can't be met any more.
+    #[n(48)]
+    pub kill_on_invalid_dep: Option<bool>,
 }
 
 impl JobSpec {

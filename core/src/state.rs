@@ -23,6 +23,18 @@ pub struct QueueKey {
     pub job: JobId,
 }
 
+/// How many tasks of an array have not ended, those that wait in one record too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ArrayCounts {
+    /// Not over.
+    pub open: u64,
+    /// Of those, waiting.
+    pub pending: u64,
+}
+
+/// A user and the digest of a job's name: short, so that an index of all jobs stays small. Names of the same digest are compared.
+pub(crate) type NameKey = (u32, u64);
+
 /// The state. Only [`crate::apply`] changes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct State {
@@ -52,6 +64,16 @@ pub struct State {
     pub(crate) array_running: OrdMap<JobId, u32>,
     /// Node numbers by name.
     pub(crate) node_names: OrdMap<String, NodeId>,
+    /// How many tasks of an array have not ended.
+    pub(crate) array_counts: OrdMap<JobId, ArrayCounts>,
+    /// Jobs, and those that wait for them.
+    pub(crate) dependents: OrdSet<(JobId, JobId)>,
+    /// Waiting jobs with a condition that time alone meets.
+    pub(crate) delays: OrdSet<(TimeMs, JobId)>,
+    /// Jobs that have not ended by user and name: those that hold resources first.
+    pub(crate) named: OrdSet<(NameKey, bool, JobId)>,
+    /// Jobs that wait for their name to be free.
+    pub(crate) singletons: OrdSet<(NameKey, JobId)>,
     /// Request ids by the time they are forgotten.
     pub(crate) request_ends: OrdSet<(TimeMs, RequestId)>,
 }
@@ -159,6 +181,51 @@ impl State {
             .filter_map(|(_, task, id)| Some((*task, self.jobs.get(id)?)))
     }
 
+    /// The record of one task of an array, which may stand for others too.
+    pub fn array_task(&self, array: JobId, task: u32) -> Option<&Shared<Job>> {
+        let own = self.array_tasks.range((array, task, JobId(0))..=(array, task, JobId(u32::MAX))).next();
+        if let Some((_, _, id)) = own {
+            return self.jobs.get(id);
+        }
+        let waits =
+            |job: &&Shared<Job>| matches!(&job.array, Some(ArrayRole::Waiting { tasks }) if tasks.contains(task));
+        self.jobs.get(&array).filter(waits)
+    }
+
+    /// All records of an array.
+    pub fn array_records(&self, array: JobId) -> impl Iterator<Item = &Shared<Job>> {
+        let waiting = self.jobs.get(&array).filter(|job| matches!(job.array, Some(ArrayRole::Waiting { .. })));
+        waiting.into_iter().chain(self.array_tasks(array).map(|(_, job)| job))
+    }
+
+    /// How many tasks of an array have not ended.
+    pub fn array_counts(&self, array: JobId) -> ArrayCounts {
+        self.array_counts.get(&array).copied().unwrap_or_default()
+    }
+
+    /// The jobs that wait for a job or array.
+    pub fn dependents_of(&self, job: JobId) -> impl Iterator<Item = JobId> {
+        self.dependents.range((job, JobId(0))..=(job, JobId(u32::MAX))).map(|(_, waiting)| *waiting)
+    }
+
+    /// True if no earlier job of the same user and name is left, and none runs.
+    pub(crate) fn name_is_free_for(&self, job: &Job) -> bool {
+        let key = name_key(job);
+        let running = self.named.range((key, false, JobId(0))..=(key, false, JobId(u32::MAX)));
+        let earlier = self.named.range((key, true, JobId(0))..(key, true, job.id));
+        let same = |id: &JobId| {
+            *id != job.id
+                && self.jobs.get(id).is_some_and(|other| other.spec.name == job.spec.name && !same_array(other, job))
+        };
+        !running.chain(earlier).any(|(_, _, id)| same(id))
+    }
+
+    /// Jobs that wait for the name of this one to be free, by number.
+    pub(crate) fn singletons_named(&self, job: &Job) -> impl Iterator<Item = JobId> {
+        let key = name_key(job);
+        self.singletons.range((key, JobId(0))..=(key, JobId(u32::MAX))).map(|(_, id)| *id)
+    }
+
     /// How many tasks of an array hold resources.
     pub fn array_running(&self, array: JobId) -> u32 {
         self.array_running.get(&array).copied().unwrap_or(0)
@@ -176,7 +243,8 @@ impl State {
     pub fn next_due(&self) -> Option<TimeMs> {
         let purge = self.over.get_min().map(|(ended, _)| ended.plus_s(self.settings.min_job_age_s));
         let forget = self.request_ends.get_min().map(|(forget, _)| *forget);
-        purge.into_iter().chain(forget).min()
+        let delay = self.delays.get_min().map(|(due, _)| *due);
+        purge.into_iter().chain(forget).chain(delay).min()
     }
 
     /// The node that runs a job's script, for a job that holds resources: the first of its allocations.
@@ -276,6 +344,25 @@ impl State {
     pub(crate) fn index_job(&mut self, job: &Shared<Job>) {
         if job.state == JobState::Pending {
             self.queue.insert(queue_key(job), job.clone());
+            if let Some(dependency) = &job.dependency {
+                dependency.jobs().into_iter().for_each(|on| {
+                    self.dependents.insert((on, job.id));
+                });
+                if let Some(due) = dependency.next_due() {
+                    self.delays.insert((due, job.id));
+                }
+                if dependency.has_singleton() {
+                    self.singletons.insert((name_key(job), job.id));
+                }
+            }
+        }
+        if !job.is_over() {
+            self.named.insert((name_key(job), !job.holds_resources(), job.id));
+            if let Some((array, counts)) = array_counts_of(job) {
+                let all = self.array_counts.entry(array).or_default();
+                all.open += counts.open;
+                all.pending += counts.pending;
+            }
         }
         if let (true, Some(ended)) = (job.is_over(), job.ended) {
             self.over.insert((ended, job.id));
@@ -292,6 +379,29 @@ impl State {
     pub(crate) fn unindex_job(&mut self, job: &Job) {
         if job.state == JobState::Pending {
             self.queue.remove(&queue_key(job));
+            if let Some(dependency) = &job.dependency {
+                dependency.jobs().into_iter().for_each(|on| {
+                    self.dependents.remove(&(on, job.id));
+                });
+                if let Some(due) = dependency.next_due() {
+                    self.delays.remove(&(due, job.id));
+                }
+                if dependency.has_singleton() {
+                    self.singletons.remove(&(name_key(job), job.id));
+                }
+            }
+        }
+        if !job.is_over() {
+            self.named.remove(&(name_key(job), !job.holds_resources(), job.id));
+            if let Some((array, counts)) = array_counts_of(job) {
+                let left = self.array_counts(array);
+                let left = ArrayCounts { open: left.open - counts.open, pending: left.pending - counts.pending };
+                if left.open == 0 {
+                    self.array_counts.remove(&array);
+                } else {
+                    self.array_counts.insert(array, left);
+                }
+            }
         }
         if let (true, Some(ended)) = (job.is_over(), job.ended) {
             self.over.remove(&(ended, job.id));
@@ -360,7 +470,32 @@ fn take_gres(taken: &mut Vec<GresTaken>, gres: &GresAlloc) {
 
 /// The place of a waiting job in the queue.
 pub(crate) fn queue_key(job: &Job) -> QueueKey {
-    QueueKey { rank: u32::MAX - job.priority, job: job.id }
+    // Jobs that wait for others stand at the end like held ones: the planner's pass ends where they begin.
+    let rank = if job.dependency.is_some() { u32::MAX } else { u32::MAX - job.priority };
+    QueueKey { rank, job: job.id }
+}
+
+fn name_key(job: &Job) -> NameKey {
+    // FNV-1a, as it needs no table and is the same everywhere.
+    let digest = job
+        .spec
+        .name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    (job.owner.uid, digest)
+}
+
+fn same_array(a: &Job, b: &Job) -> bool {
+    a.array_id().is_some() && a.array_id() == b.array_id()
+}
+
+fn array_counts_of(job: &Job) -> Option<(JobId, ArrayCounts)> {
+    let open = match job.array.as_ref()? {
+        ArrayRole::Waiting { tasks } => tasks.len(),
+        ArrayRole::Task { .. } => 1,
+    };
+    let pending = if job.state == JobState::Pending { open } else { 0 };
+    Some((job.array_id()?, ArrayCounts { open, pending }))
 }
 
 /// A record of the mirror that this program can't read.

@@ -7,6 +7,7 @@ use gpun_core::{
     Refusal, TimeLimit,
     command::{Act, Identity, JobChange, NodeChange, PartitionChange},
     job::Hold,
+    partition::Partition,
     spec::JobSpec,
 };
 
@@ -58,9 +59,10 @@ fn nodes_and_partitions_are_for_operators() {
 #[test]
 fn a_user_may_lower_but_not_raise() {
     let none = JobChange::default;
-    let rows: [(&str, JobChange, bool); 9] = [
+    let rows: [(&str, JobChange, bool); 10] = [
         ("shorter", JobChange { time_limit: Some(TimeLimit::Seconds(30)), ..none() }, true),
-        ("longer", JobChange { time_limit: Some(TimeLimit::Seconds(61)), ..none() }, false),
+        ("longer, as the partition lets it", JobChange { time_limit: Some(TimeLimit::Seconds(600)), ..none() }, true),
+        ("longer than the partition lets it", JobChange { time_limit: Some(TimeLimit::Seconds(601)), ..none() }, false),
         ("endless", JobChange { time_limit: Some(TimeLimit::Infinite), ..none() }, false),
         ("a lower priority", JobChange { priority: Some(50), ..none() }, true),
         ("a higher priority", JobChange { priority: Some(2_000), ..none() }, false),
@@ -72,11 +74,23 @@ fn a_user_may_lower_but_not_raise() {
     for (name, change, allowed) in rows {
         for (who, allowed) in [(ALICE, allowed), (OPERATOR, true), (BOB, false)] {
             let mut world = World::new();
+            let limited = Partition { max_time: TimeLimit::Seconds(600), ..Partition::all_nodes("batch") };
+            world.configure(settings(), vec![limited]);
             let job = world.submit(JobSpec { priority: Some(1_000), ..tasks(2) });
             let want = if allowed { Ok(1) } else { Err(Refusal::AccessDenied) };
             assert_eq!(world.act(&who, update(job, change.clone())), want, "{name} by {}", who.uid);
         }
     }
+}
+
+#[test]
+fn the_limit_of_a_running_job_is_raised_by_operators() {
+    let mut world = World::new();
+    let job = world.submit(tasks(1));
+    world.place(job, &["n1"]);
+    let longer = JobChange { time_limit: Some(TimeLimit::Seconds(61)), ..JobChange::default() };
+    assert_eq!(world.act(&ALICE, update(job, longer.clone())), Err(Refusal::AccessDenied));
+    assert_eq!(world.act(&OPERATOR, update(job, longer)), Ok(1));
 }
 
 /// Who holds, who then releases, and whether it is open afterwards.

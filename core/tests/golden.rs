@@ -141,6 +141,7 @@ fn entries() -> Vec<Entry> {
         std_err: text("e"),
         deadline: Some(START.plus_s(99_000)),
         work_dir: text("/tmp"),
+        dependency: None,
     };
     let alloc = |first: u32, count: u32, memory: u64| NodeAlloc {
         node: NodeId(1),

@@ -54,8 +54,8 @@ fn acts_and_states() {
     let rows: [(&str, Act, [Result<u32, Refusal>; 4]); 6] = [
         ("cancel", Act::Cancel(one(job)), [Ok(1), Ok(1), Err(AlreadyDone), Err(AlreadyDone)]),
         ("signal", signal(job), [Err(JobPending), Ok(1), Err(AlreadyDone), Err(AlreadyDone)]),
-        ("hold", hold, [Ok(1), Err(NotPending), Err(AlreadyDone), Err(AlreadyDone)]),
-        ("release", Act::Release(one(job)), [Ok(1), Err(NotPending), Err(AlreadyDone), Err(AlreadyDone)]),
+        ("hold", hold, [Ok(1), Ok(1), Err(AlreadyDone), Err(AlreadyDone)]),
+        ("release", Act::Release(one(job)), [Ok(1), Ok(1), Err(AlreadyDone), Err(AlreadyDone)]),
         ("requeue", requeue, [Err(JobPending), Ok(1), Err(AlreadyDone), Ok(1)]),
         (
             "update",
@@ -84,7 +84,25 @@ fn acts_and_states() {
 }
 
 #[test]
+fn a_hold_of_a_running_job_counts_once_it_waits_again() {
+    let mut world = World::new();
+    let job = running(&mut world, tasks(1));
+    world.act(&ALICE, Act::Hold { jobs: one(job), as_user: false }).expect("held");
+    assert_eq!((world.job_state(job), world.job(job).reason), (JobState::Running, Reason::HeldUser));
+    world.act(&ALICE, Act::Requeue { jobs: one(job), hold: false }).expect("requeued");
+    world.end("n1", job, 1, EndedHow::Ordered, (0, 15));
+    assert_eq!(
+        (world.job_state(job), world.job(job).hold, world.job(job).priority),
+        (JobState::Pending, Hold::User, 0)
+    );
+}
+
+#[test]
 fn cancelling() {
+    let mut world = World::new();
+    let held = world.submit(JobSpec { hold: true, ..tasks(1) });
+    world.act(&ALICE, Act::Cancel(one(held))).expect("cancelled");
+    assert_eq!(world.job(held).reason, Reason::HeldUser, "why it waited stays to be read");
     let mut world = World::new();
     let waiting = world.submit(tasks(1));
     world.act(&ALICE, Act::Cancel(one(waiting))).expect("cancelled");

@@ -10,6 +10,7 @@ use gpun_core::{
     command::{
         Act, EndedHow, Identity, JobChange, JobEvent, JobRef, JobReport, NodeChange, PartitionChange, Placement,
     },
+    dependency::{Condition, Dependency, Kind},
     index_set::Range,
     job::{ExitStatus, JobState, SignalScope},
     node::{GresInventory, Inventory},
@@ -97,8 +98,28 @@ fn array_request() -> impl Strategy<Value = ArrayRequest> {
     (tasks, optional(1..3_u32)).prop_map(|(tasks, max_running)| ArrayRequest { tasks, max_running })
 }
 
+fn dependency() -> impl Strategy<Value = Dependency> {
+    let kind = prop::sample::select(vec![
+        Kind::After,
+        Kind::AfterAny,
+        Kind::AfterOk,
+        Kind::AfterNotOk,
+        Kind::AfterCorr,
+        Kind::AfterBurstBuffer,
+        Kind::Singleton,
+    ]);
+    let condition = (kind, 1..6_u32, prop_oneof![6 => Just(None), 1 => (0..8_u32).prop_map(Some)], 0..2_u32);
+    let condition = condition.prop_map(|(kind, job, task, delay_min)| {
+        let singleton = kind == Kind::Singleton;
+        let job = JobId(if singleton { 0 } else { job });
+        Condition { task: task.filter(|_| !singleton), delay_min, ..Condition::new(kind, job) }
+    });
+    (prop::collection::vec(condition, 1..3), any::<bool>()).prop_map(|(conditions, any)| Dependency { conditions, any })
+}
+
 prop_compose! {
     fn spec()(
+        depends in (prop_oneof![2 => Just(None), 1 => dependency().prop_map(Some)], optional(any::<bool>())),
         sizes in (optional(0..4_u32), optional(0..4_u32), optional(0..6_u32), optional(0..4_u32), optional(0..4_u32)),
         memory in prop_oneof![
             4 => Just(MemoryRequest::Default),
@@ -134,6 +155,8 @@ prop_compose! {
             array: more.1,
             requeue: more.2,
             nice: more.3,
+            dependency: depends.0,
+            kill_on_invalid_dep: depends.1,
             ..JobSpec::default()
         }
     }
@@ -149,6 +172,7 @@ prop_compose! {
         ntasks in optional(1..6_u32),
         requeue in optional(any::<bool>()),
         nice in optional(-3..3_i32),
+        depends in optional(dependency()),
     ) -> JobChange {
         JobChange {
             time_limit: limit,
@@ -159,6 +183,7 @@ prop_compose! {
             ntasks,
             requeue,
             nice,
+            dependency: depends,
             ..JobChange::default()
         }
     }
@@ -258,6 +283,8 @@ struct Seen {
     placed: u32,
     ended: u32,
     requeued: u32,
+    /// Waits for other jobs that ended.
+    freed: u32,
 }
 
 fn take(world: &mut World, step: Step, seen: &mut Seen) {
@@ -314,10 +341,12 @@ fn take(world: &mut World, step: Step, seen: &mut Seen) {
             Command::Tick
         }
     };
-    let before: Vec<(JobId, JobState)> = world.state.jobs().map(|job| (job.id, job.state)).collect();
+    let before: Vec<(JobId, JobState, bool)> =
+        world.state.jobs().map(|job| (job.id, job.state, job.dependency.is_some())).collect();
     world.apply(command);
-    for (id, was) in before {
+    for (id, was, waited) in before {
         let Some(job) = world.state.job(id) else { continue };
+        seen.freed += u32::from(waited && job.dependency.is_none());
         match (was, job.state) {
             (JobState::Pending, JobState::Running) => seen.placed += 1,
             (JobState::Running, JobState::Pending) => seen.requeued += 1,
@@ -406,5 +435,5 @@ fn the_random_commands_reach_every_part() {
         let mut world = World::new();
         steps.into_iter().for_each(|step| take(&mut world, step, &mut seen));
     }
-    assert!(seen.placed > 50 && seen.ended > 20 && seen.requeued > 10, "{seen:?}");
+    assert!(seen.placed > 50 && seen.ended > 20 && seen.requeued > 10 && seen.freed > 1, "{seen:?}");
 }

@@ -239,6 +239,7 @@ mod tests {
             cancelled_by: None,
             signals: Vec::new(),
             launch_faults: 0,
+            dependency: None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use gpun_core::{
     JobId, State, TimeMs,
     command::Placement,
-    job::{ArrayRole, Hold, Job, Reason},
+    job::{ArrayRole, Job, Reason},
     partition::Partition,
 };
 
@@ -108,8 +108,8 @@ impl<'a> Planner<'a> {
         if uniform {
             let mut open = Vec::new();
             for job in state.queue() {
-                // Held jobs stand at the end.
-                if job.hold != Hold::None {
+                // Held jobs and those that wait for others stand at the end.
+                if !job.is_ready() {
                     break;
                 }
                 open.clear();
@@ -122,7 +122,7 @@ impl<'a> Planner<'a> {
         }
         let mut turns: Vec<(Reverse<u32>, &'a Job, usize)> = Vec::new();
         let mut open = Vec::new();
-        for job in state.queue().take_while(|job| job.hold == Hold::None) {
+        for job in state.queue().take_while(|job| job.is_ready()) {
             open.clear();
             self.parts_of(job, &mut open);
             turns.extend(open.iter().map(|part| (Reverse(tier(&self.parts[*part])), &**job, *part)));

@@ -15,6 +15,10 @@ pub(crate) fn of_job(state: &State, job: &Job, now: TimeMs) -> Option<Verdict> {
         let reason = if job.reason == Reason::None { by } else { job.reason };
         return Some(Verdict::of(reason));
     }
+    if let Some(dependency) = &job.dependency {
+        let reason = if dependency.is_lost() { Reason::DependencyNeverSatisfied } else { Reason::Dependency };
+        return Some(Verdict::of(reason));
+    }
     if let Some(begin) = job.spec.begin.filter(|begin| *begin > now) {
         return Some(Verdict { start_estimate: Some(begin), ..Verdict::of(Reason::BeginTime) });
     }

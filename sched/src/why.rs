@@ -2,11 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpun_core::{
-    JobId, NodeId, State, TimeMs,
-    job::{Hold, Job, JobState},
-    partition::Partition,
-};
+use gpun_core::{JobId, NodeId, State, TimeMs, job::Job, partition::Partition};
 
 use crate::{
     Plan, Verdict,
@@ -83,7 +79,7 @@ pub fn why(state: &State, plan: &Plan, id: JobId) -> Option<Why> {
 
 impl Why {
     fn count_ahead(&mut self, state: &State, job: &Job, partition: &Partition, now: TimeMs) {
-        if job.hold != Hold::None || job.state != JobState::Pending {
+        if !job.is_ready() {
             return;
         }
         let before = state.queue().take_while(|other| other.id != job.id);

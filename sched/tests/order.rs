@@ -8,6 +8,7 @@ use build::*;
 use gpun_core::{
     Command, JobId, TimeLimit,
     command::{Act, JobRef, NodeChange, PartitionChange},
+    dependency::{Condition, Dependency, Kind},
     job::Reason,
     partition::{Partition, PartitionState},
     spec::JobSpec,
@@ -187,6 +188,25 @@ fn reasons_that_no_node_decides() {
     }
     cluster.pass(50);
     assert_eq!(cluster.run_plan().placements.len(), 1);
+}
+
+#[test]
+fn jobs_that_depend_on_others_are_no_candidates() {
+    let mut cluster = Cluster::of(1, cpus(1));
+    let on = |kind, job, any| {
+        let dependency = Dependency { conditions: vec![Condition::new(kind, job)], any };
+        JobSpec { dependency: Some(dependency), ..tasks(1, 60) }
+    };
+    let running = cluster.submit(tasks(1, 60));
+    cluster.run_plan();
+    let first = cluster.submit(priority(on(Kind::AfterAny, running, false), 9_000_000));
+    let next = cluster.submit(tasks(1, 60));
+    assert_eq!(verdict(&cluster, first).reason, Reason::Dependency);
+    assert_eq!(verdict(&cluster, next).reason, Reason::Resources, "it stands behind nobody");
+    assert_eq!(cluster.plan().looked_at, 2, "the pass ends at the first that depends on another");
+    cluster.done(Command::Act { who: ROOT, act: Act::Cancel(JobRef { job: next, tasks: None }) });
+    let lost = cluster.submit(on(Kind::AfterOk, next, true));
+    assert_eq!(verdict(&cluster, lost).reason, Reason::DependencyNeverSatisfied);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::Shown;
 use crate::pattern::{self, Values};
 use crate::time::{self, Limit};
 use crate::tres::Tres;
-use crate::{array, gres, hostlist, memory};
+use crate::{array, dependency, gres, hostlist, memory};
 
 /// A job to show; or one waiting task of an array, with `squeue --array`.
 #[derive(Clone, Copy)]
@@ -246,6 +246,11 @@ impl<'a> JobRow<'a> {
             Some(run) if self.has_run() => run.partition.clone(),
             _ => self.view.partitions.join(","),
         }
+    }
+
+    /// What it still waits for of other jobs, each with how far that is.
+    pub fn dependency(&self) -> String {
+        self.job().dependency.as_ref().map_or_else(|| NULL.to_owned(), |all| dependency::show(all))
     }
 
     /// `OK`, `NO` or `YES`: how CPUs are shared.

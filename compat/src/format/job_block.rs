@@ -65,7 +65,12 @@ fn identity(row: &JobRow<'_>, detail: Detail) -> Vec<String> {
             qos(row),
             job.spec.wckey.as_deref().map_or_else(String::new, |k| format!(" WCKey={k}")),
         ),
-        format!("JobState={} Reason={} Dependency={NULL}", job_state::of(job).long, reason::word(row.view)),
+        format!(
+            "JobState={} Reason={} Dependency={}",
+            job_state::of(job).long,
+            reason::word(row.view),
+            row.dependency()
+        ),
         format!(
             "Requeue={} Restarts={} BatchFlag=1 Reboot=0 ExitCode={}",
             u8::from(job.may_requeue()),
@@ -225,6 +230,7 @@ fn files(row: &JobRow<'_>) -> Vec<String> {
     out.push(format!("StdOut={out_file}"));
     out.extend(row.tres_per_node().map(|t| format!("TresPerNode={t}")));
     out.extend(spec.cpus_per_task.filter(|n| *n > 1).map(|n| format!("TresPerTask=cpu={n}")));
+    out.extend(spec.kill_on_invalid_dep.map(|on| format!("KillOInInvalidDependent={}", if on { "Yes" } else { "No" })));
     out.extend(spec.container_image.as_deref().map(|i| format!("Container={i}")));
     out
 }

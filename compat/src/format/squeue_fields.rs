@@ -79,7 +79,7 @@ pub static FIELDS: &[Field] = &[
     fixed!("cpus-per-tres", "CPUS_PER_TRES", "N/A"),
     named("Deadline", "DEADLINE", |r, s| s.time_or(r.view.job.spec.deadline, "N/A")),
     fixed!("DelayBoot", "DELAY_BOOT", "0:00"),
-    fixed!('E', "Dependency", "DEPENDENCY", NULL),
+    field('E', "Dependency", "DEPENDENCY", |r, _| r.dependency()),
     named("DerivedEC", "DERIVED_EC", |r, _| exit_code(r)),
     named("EligibleTime", "ELIGIBLE_TIME", |r, s| s.time_or(r.eligible(), "N/A")),
     field('e', "EndTime", "END_TIME", |r, s| s.time_or(r.end(), "N/A")),

@@ -57,6 +57,7 @@ pub const ALL: &[Message] = &[
     message(2068, "Required node not available (down, drained or reserved)"),
     message(2069, "CPU count specification invalid"),
     message(2070, "Required partition not available (inactive or drain)"),
+    message(2071, "Circular job dependency"),
     message(2072, "Invalid generic resource (gres) specification"),
     message(2073, "Job is no longer pending execution"),
     message(2081, "Invalid job array specification"),
@@ -116,6 +117,8 @@ pub fn of(refusal: &Refusal, doing: Doing) -> String {
         }
         Refusal::Gres => 2072,
         Refusal::RequeueDisabled => 2037,
+        Refusal::Dependency => 2038,
+        Refusal::CircularDependency => 2071,
         other => return other.to_string(),
     };
     text(number).to_owned()

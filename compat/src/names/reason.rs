@@ -34,6 +34,7 @@ pub fn text(reason: Reason) -> String {
         Reason::RequeuedHeld => "job requeued in held state",
         Reason::Licenses => "Licenses",
         Reason::DeadLine => "DeadLine",
+        Reason::DependencyNeverSatisfied => "DependencyNeverSatisfied",
     };
     plain.to_owned()
 }

@@ -72,7 +72,7 @@ pub static ROWS: &[Row<Submission>] = &[
     row("cpus-per-task", Some('c'), Value("n"), &[], Done, set::cpus_per_task, "CPUs for each task"),
     row("deadline", None, Value("time"), &[], Done, set::deadline, "give the job up if it cannot end by this time"),
     refused("delay-boot", None, Value("minutes"), &["SBATCH_DELAY_BOOT"], "how long to wait for nodes with the features", NEVER),
-    refused("dependency", Some('d'), Value("list"), &[], "wait for other jobs (afterok:ID, ...)", "it comes in a later release; submit the second job when the first has ended"),
+    row("dependency", Some('d'), Value("list"), &[], Done, set::dependency, "wait for other jobs: after, afterany, afterok, afternotok or aftercorr:ID[_TASK][:ID...], singleton; joined by , for all or ? for any"),
     refused("distribution", Some('m'), Value("method"), &["SBATCH_DISTRIBUTION"], "how tasks are laid over nodes", LAYOUT),
     row("error", Some('e'), Value("file"), &["SBATCH_ERROR"], Done, set::error, "file for standard error; follows --output if not given"),
     row("exclude", Some('x'), Value("nodes"), &[], Done, set::exclude, "nodes that are not to be used"),
@@ -97,7 +97,7 @@ pub static ROWS: &[Row<Submission>] = &[
     row("ignore-pbs", None, Nothing, &["SBATCH_IGNORE_PBS"], Done, set::ignore_pbs, "take no heed of #PBS and #BSUB lines"),
     row("input", Some('i'), Value("file"), &["SBATCH_INPUT"], Done, set::input, "file for standard input"),
     row("job-name", Some('J'), Value("name"), &["SBATCH_JOB_NAME"], Done, set::job_name, "name of the job"),
-    refused("kill-on-invalid-dep", None, Value("yes|no"), &[], "cancel the job if its dependency cannot be met", "dependencies come in a later release"),
+    row("kill-on-invalid-dep", None, Value("yes|no"), &[], Done, set::kill_on_invalid_dep, "cancel the job once its dependency cannot be met any more"),
     refused("licenses", Some('L'), Value("names"), &[], "licences that the job needs", LATER),
     refused("mail-type", None, Value("events"), &[], "when to send mail", "mail comes in a later release; leave it out"),
     refused("mail-user", None, Value("address"), &[], "whom to send mail", "mail comes in a later release; leave it out"),
@@ -376,6 +376,19 @@ mod tests {
             ),
             ("sbatch --priority=-1 f", "", 255, "sbatch: error: Priority must be >= 0\n".to_owned()),
             ("sbatch --priority=4294967295 f", "", 255, "sbatch: error: Priority must be < 4294967294\n".to_owned()),
+            ("sbatch -d foo:1 f", "", 1, "sbatch: error: Batch job submission failed: Job dependency problem\n".to_owned()),
+            (
+                "sbatch -d expand:1 f",
+                "",
+                1,
+                "sbatch: error: Batch job submission failed: Requested operation not supported on this system\n".to_owned(),
+            ),
+            (
+                "sbatch --kill-on-invalid-dep=maybe f",
+                "",
+                255,
+                "sbatch: error: Invalid --kill-on-invalid-dep specification\n".to_owned(),
+            ),
             ("sbatch --signal=FOO f", "", 255, "sbatch: error: Invalid --signal specification\n".to_owned()),
             ("sbatch --open-mode=foo f", "", 255, "sbatch: error: Invalid --open-mode specification\n".to_owned()),
             ("sbatch --exclusive=foo f", "", 255, "sbatch: error: Invalid --exclusive specification\n".to_owned()),
@@ -449,6 +462,10 @@ mod tests {
         assert_eq!(s.warn.map(|w| (w.signal, w.before_s, w.batch_only)), Some((10, 90, true)));
         assert_eq!((s.gres[0].kind.as_deref(), s.gres[0].count, s.exclusive), (Some("a100"), 2, true));
         assert_eq!((s.exclude, s.comment.as_deref()), (vec!["n1".to_owned(), "n2".to_owned()], Some("a b")));
+        let s2 = spec("sbatch -d afterok:7:8?singleton --kill-on-invalid-dep=yes f", "");
+        let text = s2.dependency.as_ref().map(crate::dependency::text);
+        assert_eq!((text.as_deref(), s2.kill_on_invalid_dep), (Some("afterok:7?afterok:8?singleton"), Some(true)));
+        assert_eq!(spec("sbatch --dependency= f", "#SBATCH -d afterok:7\n").dependency, None);
         assert_eq!(s.begin, Some(TimeMs((NOW_S as u64 + 3_600) * 1_000)));
     }
 

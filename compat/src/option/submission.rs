@@ -6,7 +6,7 @@ use gpun_core::{MemoryMib, TimeLimit, TimeMs};
 use super::{Bad, Given, Source};
 use crate::hostlist::{Hostlist, HostlistError};
 use crate::time::Limit;
-use crate::{array, count, gres, memory, moment, signal};
+use crate::{array, count, dependency, gres, memory, moment, signal};
 
 /// Which variables of the caller's environment a job gets (`--export`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,6 +239,19 @@ pub(super) mod set {
     }
     pub fn deadline(o: &mut Submission, g: &Given<'_>) -> Set {
         o.spec.deadline = Some(moment_ms(g)?);
+        Ok(())
+    }
+    pub fn dependency(o: &mut Submission, g: &Given<'_>) -> Set {
+        let refused = |e: dependency::DependencyError| Bad::Plain(format!("Batch job submission failed: {e}"));
+        o.spec.dependency = if g.value.is_empty() { None } else { Some(dependency::parse(g.value).map_err(refused)?) };
+        Ok(())
+    }
+    pub fn kill_on_invalid_dep(o: &mut Submission, g: &Given<'_>) -> Set {
+        o.spec.kill_on_invalid_dep = Some(match g.value.to_ascii_lowercase().as_str() {
+            "yes" => true,
+            "no" => false,
+            _ => return Err(Bad::Value),
+        });
         Ok(())
     }
     pub fn chdir(o: &mut Submission, g: &Given<'_>) -> Set {

@@ -110,8 +110,10 @@ impl Applying<'_> {
         let now = self.now;
         let uid = who.uid;
         self.change(id, |job| {
+            if job.state != JobState::Pending {
+                job.reason = Reason::None;
+            }
             job.state = JobState::Cancelled;
-            job.reason = Reason::None;
             job.cancelled_by = Some(uid);
             job.ended = Some(now);
             if job.holds_resources() {
@@ -223,7 +225,6 @@ fn may(act: &Act, job: &Job) -> Result<(), Refusal> {
         Act::Signal { .. } if pending => Err(Refusal::JobPending),
         Act::Signal { .. } if job.state.is_final() => Err(Refusal::AlreadyDone),
         Act::Hold { .. } | Act::Release(_) if job.state.is_final() => Err(Refusal::AlreadyDone),
-        Act::Hold { .. } | Act::Release(_) if !pending => Err(Refusal::NotPending),
         Act::Requeue { .. } if pending => Err(Refusal::JobPending),
         Act::Requeue { .. } if !job.may_requeue() => Err(Refusal::RequeueDisabled),
         Act::Requeue { .. } if job.is_completing() => Err(Refusal::AlreadyDone),

@@ -155,6 +155,7 @@ impl Applying<'_> {
                 self.mirror.put(Table::History, &history_key(ended, *id), encode(&job));
             }
         }
+        let due = self.wake_due();
         let ends = self.state.request_ends.iter().take_while(|(forget, _)| *forget <= self.now);
         let ends: Vec<_> = ends.copied().take(PURGE_MAX).collect();
         for (forget, request) in &ends {
@@ -162,6 +163,6 @@ impl Applying<'_> {
             self.state.request_ends.remove(&(*forget, *request));
             self.dirty.requests.insert(*request);
         }
-        Outcome::Done { count: (old.len() + ends.len()) as u32 }
+        Outcome::Done { count: (old.len() + ends.len() + due) as u32 }
     }
 }

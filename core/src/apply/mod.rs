@@ -4,6 +4,7 @@
 //! the record for the mirror.
 
 mod act;
+mod depend;
 mod housekeeping;
 mod place;
 mod report;
@@ -27,7 +28,8 @@ impl State {
             return entry.commands.iter().map(|_| Outcome::Refused(refusal.clone())).collect();
         }
         self.meta.now = self.meta.now.max(entry.stamp);
-        let mut applying = Applying { now: self.meta.now, state: self, mirror, dirty: Dirty::default() };
+        let mut applying =
+            Applying { now: self.meta.now, state: self, mirror, dirty: Dirty::default(), moved: BTreeSet::new() };
         let outcomes = entry.commands.into_iter().map(|command| applying.command(command)).collect();
         applying.flush();
         outcomes
@@ -50,6 +52,8 @@ struct Applying<'a> {
     now: TimeMs,
     mirror: &'a mut dyn MirrorSink,
     dirty: Dirty,
+    /// Jobs that others may have waited for and whose standing changed.
+    moved: BTreeSet<JobId>,
 }
 
 impl Applying<'_> {
@@ -66,6 +70,7 @@ impl Applying<'_> {
             Command::Configure { settings, partitions } => self.configure(*settings, partitions),
             Command::Tick => Ok(self.tick()),
         };
+        self.settle();
         result.unwrap_or_else(Outcome::Refused)
     }
 
@@ -76,7 +81,11 @@ impl Applying<'_> {
         if job.holds_resources() {
             self.state.free_nodes(&job);
         }
+        let before = depend::Standing::of(&job);
         let result = how(job.make_mut());
+        if depend::Standing::of(&job) != before {
+            self.moved.insert(id);
+        }
         self.enter(job);
         Some(result)
     }

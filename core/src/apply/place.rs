@@ -73,6 +73,9 @@ fn fits(state: &State, placement: &Placement) -> Result<(), Refusal> {
     if job.state != JobState::Pending || job.hold != Hold::None {
         return Err(Refusal::NotPending);
     }
+    if job.dependency.is_some() {
+        return stale("it waits for another job");
+    }
     if job.attempt != placement.seen_attempt {
         return stale("another attempt");
     }

@@ -117,7 +117,8 @@ impl Job {
         self.signals.clear();
         self.exit = ExitStatus::default();
         self.restarts += 1;
-        self.hold = hold;
+        // One that was held while it ran stays so.
+        self.hold = if hold == Hold::None { self.hold } else { hold };
         self.refresh_queueing(now);
         if hold == Hold::User {
             self.reason = Reason::RequeuedHeld;

@@ -1,6 +1,6 @@
 //! Accepting a job.
 
-use super::Applying;
+use super::{Applying, depend::admit_dependency};
 use crate::{
     Attempt, JobId, MemoryMib, Refusal, Shared, State, TimeLimit,
     command::{Blob, Submit},
@@ -20,6 +20,8 @@ impl Applying<'_> {
             return Ok(job);
         }
         let time_limit = self.state.would_accept(&submit.owner, &submit.spec)?;
+        let asked = submit.spec.dependency.as_ref();
+        let dependency = asked.map(|asked| admit_dependency(self.state, None, asked)).transpose()?.flatten();
         let blobs = &submit.blobs;
         let missing = |digest| !self.state.has_blob(digest) && !blobs.iter().any(|blob| blob.digest == *digest);
         if missing(&submit.script) || missing(&submit.environment) {
@@ -65,9 +67,11 @@ impl Applying<'_> {
             cancelled_by: None,
             signals: Vec::new(),
             launch_faults: 0,
+            dependency: dependency.map(Shared::new),
         };
         job.refresh_queueing(self.now);
         self.enter(Shared::new(job));
+        self.consider_new(id);
         Ok(id)
     }
 
@@ -95,7 +99,9 @@ impl Job {
             Hold::Admin => (0, Reason::HeldAdmin),
         };
         self.eligible = match self.hold {
-            Hold::None => Some(self.spec.begin.filter(|begin| *begin > now).unwrap_or(now)),
+            Hold::None if self.dependency.is_none() => {
+                Some(self.spec.begin.filter(|begin| *begin > now).unwrap_or(now))
+            }
             _ => None,
         };
     }
@@ -257,6 +263,9 @@ impl State {
     pub fn would_accept(&self, owner: &Owner, spec: &JobSpec) -> Result<TimeLimit, Refusal> {
         if self.jobs.len() >= self.settings.max_job_count as usize {
             return Err(Refusal::QueueFull);
+        }
+        if let Some(dependency) = &spec.dependency {
+            admit_dependency(self, None, dependency)?;
         }
         admit(self, owner, spec)
     }

@@ -1,6 +1,6 @@
 //! Changing a job's request (`scontrol update job`).
 
-use super::{Applying, submit::admit};
+use super::{Applying, depend::admit_dependency, submit::admit};
 use crate::{
     JobId, Refusal, Shared,
     command::JobChange,
@@ -25,6 +25,12 @@ impl Applying<'_> {
                 changed.make_mut().time_limit = limit;
             }
         }
+        if let Some(asked) = &change.dependency {
+            let dependency = admit_dependency(self.state, Some(id), asked)?;
+            let job = changed.make_mut();
+            job.spec.make_mut().dependency = Some(asked.clone()).filter(|asked| !asked.conditions.is_empty());
+            job.dependency = dependency.map(Shared::new);
+        }
         Ok(changed)
     }
 
@@ -37,7 +43,11 @@ impl Applying<'_> {
                 job.refresh_queueing(now);
             }
         })
-        .ok_or(Refusal::UnknownJob)
+        .ok_or(Refusal::UnknownJob)?;
+        if change.dependency.is_some() {
+            self.consider_new(id);
+        }
+        Ok(())
     }
 }
 
@@ -57,6 +67,7 @@ fn needs_pending(change: &JobChange) -> bool {
         || change.std_out.is_some()
         || change.std_err.is_some()
         || change.work_dir.is_some()
+        || change.dependency.is_some()
 }
 
 fn set<T: Clone>(field: &mut T, new: &Option<T>) {
