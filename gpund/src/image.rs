@@ -1,6 +1,7 @@
 //! Root file systems from images: local OCI layouts and tar files, verified by digest, their layers unpacked once into a
 //! store that all jobs of the node share, and put together with overlayfs.
 
+mod compression;
 mod manifest;
 mod source;
 mod unpack;
@@ -9,9 +10,9 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256};
 
+use self::compression::Compression;
 use self::manifest::{BadImage, Image, Layer};
 use self::source::{Source, corrupt};
 pub use self::unpack::{copy_layer, unpack};
@@ -264,20 +265,13 @@ impl Store<'_> {
         self.sys.remove_tree(new)?;
         self.sys.make_dir(new, 0o755, None)?;
         let mut blob = Hashed::new(BufReader::with_capacity(1 << 16, source.blob(&layer.name)?));
-        let gzipped = {
-            let buffer = io::BufRead::fill_buf(&mut blob.inner)?;
-            buffer.starts_with(&[0x1f, 0x8b])
-        };
+        let compression = Compression::of(io::BufRead::fill_buf(&mut blob.inner)?);
         // Read to the end also after an error: a damaged blob is better told by its digest than by what it did to the tar.
-        let (result, diff_id) = if gzipped {
-            let plain = Hashed::new(MultiGzDecoder::new(BufReader::new(&mut blob)));
-            self.unpack_hashed(plain, new)
-        } else {
-            self.unpack_hashed(Hashed::new(&mut blob), new)
-        };
+        let plain = compression.decoder(BufReader::new(&mut blob))?;
+        let (result, diff_id) = self.unpack_hashed(Hashed::new(plain), new);
         io::copy(&mut blob, &mut io::sink())?;
         let mut digests = vec![(layer.blob.as_deref(), blob.digest())];
-        if result.is_ok() || !gzipped {
+        if result.is_ok() || compression == Compression::None {
             digests.push((Some(&layer.diff_id), diff_id));
         }
         for (expected, found) in digests {

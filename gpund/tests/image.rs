@@ -88,6 +88,11 @@ fn config(layers: &[Vec<u8>]) -> Vec<u8> {
 
 /// `(name, content)` of every file of an OCI layout.
 fn layout(layers: &[Vec<u8>]) -> Vec<(String, Vec<u8>)> {
+    compressed_layout(layers, "+gzip")
+}
+
+/// The same with this compression, by the suffix of its media type.
+fn compressed_layout(layers: &[Vec<u8>], suffix: &str) -> Vec<(String, Vec<u8>)> {
     let mut files = vec![("oci-layout".to_owned(), br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec())];
     let mut blob = |bytes: Vec<u8>| {
         let name = digest(&bytes);
@@ -98,9 +103,13 @@ fn layout(layers: &[Vec<u8>]) -> Vec<(String, Vec<u8>)> {
         .iter()
         .enumerate()
         .map(|(i, l)| {
-            // The first is plain, the others are gzipped.
-            let kind = if i == 0 { "" } else { "+gzip" };
-            let bytes = if i == 0 { l.clone() } else { gzip(l) };
+            // The first is plain, the others are compressed.
+            let kind = if i == 0 { "" } else { suffix };
+            let bytes = match kind {
+                "+gzip" => gzip(l),
+                "+zstd" => zstd::encode_all(&l[..], 3).unwrap(),
+                _ => l.clone(),
+            };
             json!({"mediaType": format!("application/vnd.oci.image.layer.v1.tar{kind}"), "digest": blob(bytes)})
         })
         .collect();
@@ -174,10 +183,13 @@ fn every_form_of_an_image_gives_the_same_job() {
         root.join("oci.tar"),
         root.join("oci.tar.gz"),
         root.join("saved.tar"),
+        write_folder(&root.join("zstd"), &compressed_layout(&layers, "+zstd")),
+        root.join("oci.tar.zst"),
     ];
     fs::write(&forms[1], archive(&oci)).unwrap();
     fs::write(&forms[2], gzip(&archive(&oci))).unwrap();
     fs::write(&forms[3], archive(&saved(&layers))).unwrap();
+    fs::write(&forms[5], zstd::encode_all(&archive(&oci)[..], 3).unwrap()).unwrap();
     let store = root.join("share/images/layers");
     let mut inodes = None;
     for form in &forms {

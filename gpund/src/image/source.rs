@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256};
 
+use super::compression::Compression;
 use super::manifest::{self, BadImage, Image};
 use crate::raw::to_hex;
 use crate::spec::{Identity, ImageRoot};
@@ -37,17 +37,19 @@ pub enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// A folder is a layout. A tar file is indexed; a gzipped one is first unpacked to an unnamed file in `scratch`.
+    /// A folder is a layout. A tar file is indexed; a compressed one is first unpacked to an unnamed file in `scratch`.
     pub fn open(sys: &'a dyn Sys, who: &'a Identity, path: &Path, scratch: &Path) -> io::Result<Self> {
         let mut file = sys.open_as(path, who)?;
         if file.metadata()?.is_dir() {
             return Ok(Self::Folder { sys, who, path: path.into() });
         }
-        let mut magic = [0; 2];
-        if file.read(&mut magic)? == 2 && magic == [0x1f, 0x8b] {
+        let mut start = Vec::new();
+        Read::by_ref(&mut file).take(4).read_to_end(&mut start)?;
+        let compression = Compression::of(&start);
+        if compression != Compression::None {
             file.rewind()?;
             let mut plain = sys.unnamed_file(scratch)?;
-            io::copy(&mut MultiGzDecoder::new(BufReader::new(file)), &mut plain)?;
+            io::copy(&mut compression.decoder(BufReader::new(file))?, &mut plain)?;
             file = plain;
         }
         file.rewind()?;
