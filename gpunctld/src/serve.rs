@@ -56,6 +56,8 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
     let mut store_config = gpun_raft_store::Config::new(dir.join("state"), 1);
     store_config.cluster = config.settings.cluster_name.clone();
     store_config.min_free_mib = config.min_free_disk_mib;
+    // A campus writes a few hundred entries of a kilobyte a second; the store's defaults are for a hundred times that.
+    (store_config.cache_mib, store_config.write_buffer_mib) = (8, 16);
     let store =
         Store::open(store_config, App::default(), Arc::new(NoTransport)).await.context("cannot open the state")?;
     let link = listen_for_nodes(config.link_address, &dir.join(LINK_FILE)).await?;

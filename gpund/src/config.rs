@@ -104,6 +104,8 @@ pub struct Machine {
     pub pids_max: u32,
     /// Most launches in the making at once; none: the machine's CPUs and two more.
     pub launches_max: Option<usize>,
+    /// Days for which the layers of an image are kept on this machine after the last job that used them.
+    pub image_keep_days: u32,
 }
 
 impl Default for Machine {
@@ -113,6 +115,7 @@ impl Default for Machine {
             writable: ["/home", "/scratch", "/data"].map(PathBuf::from).to_vec(),
             pids_max: 16_384,
             launches_max: None,
+            image_keep_days: 30,
         }
     }
 }

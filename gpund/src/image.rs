@@ -1,6 +1,7 @@
 //! Root file systems from images: local OCI layouts and tar files, verified by digest, their layers unpacked once into a
 //! store that all jobs of the node share, and put together with overlayfs.
 
+pub mod collect;
 mod compression;
 mod manifest;
 mod source;
@@ -40,9 +41,14 @@ pub struct ImageRooted {
     pub stdio: Stdio,
 }
 
+/// Where unpacked images are kept, in the node's folder for what jobs share.
+pub fn store(share: &Path) -> PathBuf {
+    share.join("images")
+}
+
 /// Makes it: finds the image, unpacks what the store lacks, mounts, and adds what a user needs to feel at home.
 pub fn root(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, wanted: &ImageRoot) -> Result<ImageRooted, LaunchError> {
-    let store = Store { sys, who: &spec.identity, path: spec.share.join("images") };
+    let store = Store { sys, who: &spec.identity, path: store(&spec.share) };
     let image = store.find(wanted)?;
     let rootfs = put_together(sys, dir, &store, &image)?;
     let mut binds = Vec::new();
@@ -204,12 +210,13 @@ impl Store<'_> {
         let file = self.sys.open_as(&wanted.path, self.who).map_err(unreadable)?;
         let known = self.path.join("refs").join(key(&file, wanted).map_err(unreadable)?);
         let is_archive = file.metadata().is_ok_and(|m| m.is_file());
-        if is_archive && let Some(image) = self.known(&known) {
+        if is_archive && let Some(image) = self.known(&known)? {
             return Ok(image);
         }
         let source = Source::open(self.sys, self.who, &wanted.path, &self.path).map_err(unreadable)?;
         let image = source.image(wanted).map_err(say)?;
         for layer in &image.layers {
+            self.hold(layer)?;
             self.ensure(&source, layer, wanted)?;
         }
         if is_archive {
@@ -221,9 +228,20 @@ impl Store<'_> {
         Ok(image)
     }
 
-    fn known(&self, path: &Path) -> Option<Image> {
-        let image: Image = serde_json::from_slice(&self.sys.read(path).ok()?).ok()?;
-        image.layers.iter().all(|l| self.has(&l.diff_id)).then_some(image)
+    /// What an archive was found to be, if all its layers are still in the store; they are held then.
+    fn known(&self, path: &Path) -> Result<Option<Image>, LaunchError> {
+        let note = self.sys.read(path).ok().and_then(|text| serde_json::from_slice::<Image>(&text).ok());
+        let Some(image) = note else { return Ok(None) };
+        for layer in &image.layers {
+            self.hold(layer)?;
+        }
+        Ok(image.layers.iter().all(|l| self.has(&l.diff_id)).then_some(image))
+    }
+
+    /// From here on, and until this process ends, nobody takes the layer away.
+    fn hold(&self, layer: &Layer) -> Result<(), LaunchError> {
+        let used = collect::use_file(&self.layers(), &layer_name(&layer.diff_id));
+        self.sys.hold_layer(&used).map_err(on_node("cannot lock", &used))
     }
 
     fn has(&self, diff_id: &str) -> bool {

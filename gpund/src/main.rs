@@ -3,8 +3,9 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -13,11 +14,14 @@ use gpund::config::{Args, Machine};
 use gpund::daemon::{Daemon, Event};
 use gpund::launcher::Site;
 use gpund::link::Link;
-use gpund::{embed, probe};
+use gpund::{embed, image, probe};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing_subscriber::EnvFilter;
+
+/// How often the image store is looked through.
+const COLLECT_EVERY: Duration = Duration::from_secs(3600);
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -72,12 +76,30 @@ fn run(args: &Args) -> Result<()> {
     tracing::info!(node = args.node, cpus = inventory.cpus, memory_mib = inventory.memory.0, launches_max, "starts");
     let link = |news| Link { controllers: args.controllers.clone(), name: args.node.clone(), key, inventory, news };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let store = image::store(&site.share());
+    let keep = Duration::from_secs(u64::from(machine.image_keep_days) * 86_400);
+    runtime.spawn(async move {
+        loop {
+            collect_images(store.clone(), keep).await;
+            tokio::time::sleep(COLLECT_EVERY).await;
+        }
+    });
     runtime.block_on(serve(site, &shim, launches_max, link))?;
     // Nothing waits for blocking work that is still under way: what it had to do is found again at the next start.
     runtime.shutdown_background();
     let _ = fs::remove_file(node_dir.join("gpund.pid"));
     tracing::info!("stopped; jobs go on");
     Ok(())
+}
+
+async fn collect_images(store: PathBuf, keep: Duration) {
+    let collected = tokio::task::spawn_blocking(move || image::collect::collect(&store, SystemTime::now(), keep));
+    match collected.await {
+        Ok(Ok(taken)) if taken.layers.is_empty() => {}
+        Ok(Ok(taken)) => tracing::info!(layers = ?taken.layers, "image layers that nobody used for long are gone"),
+        Ok(Err(error)) => tracing::warn!(%error, "old image layers can't be taken away"),
+        Err(error) => tracing::warn!(%error, "old image layers can't be looked for"),
+    }
 }
 
 async fn serve(

@@ -62,6 +62,8 @@ pub trait Sys {
     fn unnamed_file(&self, dir: &Path) -> io::Result<File>;
     /// Waits until the lock file is this process's; it is until the file is closed.
     fn lock_file(&self, path: &Path) -> io::Result<File>;
+    /// Holds a layer for as long as this process lives, see [`crate::image::collect`].
+    fn hold_layer(&self, used: &Path) -> io::Result<()>;
     /// Unpacks a layer into an empty folder, see [`crate::image::unpack`].
     fn unpack(&self, layer: &mut dyn Read, into: &Path) -> io::Result<()>;
     /// Copies an unpacked layer onto a folder, see [`crate::image::copy_layer`].

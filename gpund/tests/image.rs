@@ -205,11 +205,34 @@ fn every_form_of_an_image_gives_the_same_job() {
                 .unwrap()
                 .map(|e| e.unwrap())
                 .map(|e| (e.file_name().into_string().unwrap(), e.metadata().unwrap().ino()))
+                .filter(|(name, _)| !name.ends_with(".used"))
                 .collect();
             assert_eq!(found.len(), 2, "two layers and nothing else: {found:?}");
             assert_eq!(inodes.get_or_insert(found.clone()), &found, "unpacked once");
         }
     }
+}
+
+#[test]
+fn a_layer_stays_while_a_job_uses_it() {
+    use gpund::image::collect::collect;
+    use std::time::{Duration, SystemTime};
+    let node = Node::new();
+    let path = write_folder(&node.root.path().join("layout"), &layout(&layers()));
+    let store = gpund::image::store(&node.root.path().join("share"));
+    let later = SystemTime::now() + Duration::from_secs(86_400);
+    let spec = spec(&node, image(&path));
+    let mut job = node.launch(&spec, "#!/bin/sh\nbusybox sleep 1000\n");
+    job.until_running();
+    assert_eq!(collect(&store, later, Duration::ZERO).unwrap().layers, [] as [String; 0]);
+    job.signal(9, gpund::shimlink::Target::All);
+    job.wait();
+    assert_eq!(collect(&store, later, Duration::ZERO).unwrap().layers.len(), 2);
+    // The next job unpacks them again.
+    let mut again = spec.clone();
+    again.attempt += 1;
+    let (exit, _) = node.run(&again, "#!/bin/sh\nexit 4\n");
+    assert_eq!(exit.code, 4, "{exit:?}");
 }
 
 #[test]
@@ -289,7 +312,7 @@ fn what_is_not_the_image_it_says_is_refused() {
     assert!(exit.reason.as_deref().unwrap_or_default().contains("corrupt"), "{exit:?}");
     let unfinished = fs::read_dir(&store).unwrap().filter(|e| {
         let name = e.as_ref().unwrap().file_name();
-        name.to_str().unwrap().starts_with('.')
+        name.to_str().unwrap().starts_with('.') && !name.to_str().unwrap().ends_with(".used")
     });
     assert_eq!(unfinished.count(), 0);
 

@@ -61,6 +61,12 @@ impl Sys for Linux {
         }
     }
 
+    fn hold_layer(&self, used: &Path) -> io::Result<()> {
+        // The lock ends with the process, which ends with the job.
+        std::mem::forget(crate::image::collect::hold(used)?);
+        Ok(())
+    }
+
     fn unpack(&self, layer: &mut dyn Read, into: &Path) -> io::Result<()> {
         crate::image::unpack(layer, into)
     }

@@ -76,6 +76,9 @@ impl Sys for Record {
     fn lock_file(&self, _: &Path) -> io::Result<File> {
         Err(io::ErrorKind::Unsupported.into())
     }
+    fn hold_layer(&self, used: &Path) -> io::Result<()> {
+        self.act(format!("hold {}", used.display()))
+    }
     fn unpack(&self, _: &mut dyn Read, into: &Path) -> io::Result<()> {
         self.act(format!("unpack {}", into.display()))
     }
