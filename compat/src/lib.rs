@@ -37,6 +37,7 @@ pub mod format;
 pub mod gres;
 pub mod hostlist;
 pub mod jobid;
+pub mod license;
 pub mod memory;
 pub mod moment;
 pub mod names;

@@ -7,7 +7,7 @@ use gpun_core::{MemoryMib, TimeLimit, TimeMs};
 
 use crate::option::Context;
 use crate::time::Limit;
-use crate::{count, hostlist, memory, moment};
+use crate::{count, hostlist, license, memory, moment};
 
 /// Which jobs are to be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,7 +176,6 @@ const LATER: &[&str] = &[
     "EndTime",
     "Extra",
     "Gres",
-    "Licenses",
     "MailType",
     "MailUser",
     "MinCPUsNode",
@@ -210,6 +209,9 @@ fn set_job(
     };
     let text = || Some(value.to_owned());
     match key {
+        _ if is("Licenses", 3) => {
+            change.licenses = Some(license::parse(value).map_err(|e| UpdateError(e.to_string()))?);
+        }
         _ if is("Dependency", 3) => change.dependency = Some(dependency(value)?),
         _ if is("Account", 3) => change.account = text(),
         _ if is("ArrayTaskThrottle", 10) => change.array_max_running = Some(number("ArrayTaskThrottle")?),
@@ -456,7 +458,7 @@ mod tests {
             ("jobid=17 foo=bar", "Update of this parameter is not supported: foo=bar\nRequest aborted"),
             ("jobid=17 foo", "Invalid input: foo\nRequest aborted"),
             ("jobid=17 timelimit=banana", "scontrol: error: Invalid TimeLimit value"),
-            ("jobid=17 licenses=x", "Licenses cannot be changed yet"),
+            ("jobid=17 licenses=x:y", "Invalid license specification"),
             ("nodename=n1 state=drain", "You must specify a reason when DOWNING or DRAINING a node. Request denied"),
             ("nodename=n1 state=foo", "Invalid input: state=foo\nRequest aborted\nValid states are"),
             ("nodename=n1 foo=1", "Update of this parameter is not supported: foo=1"),

@@ -794,6 +794,7 @@ fn the_configuration_has_what_scripts_read() {
         next_job: 7,
         now: at(4),
         more: vec![("GresTypes".to_owned(), "gpu".to_owned())],
+        licenses: Vec::new(),
     };
     let text = config::show(&view, &shown());
     for line in [

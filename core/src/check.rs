@@ -119,6 +119,7 @@ impl State {
             ("delays", rebuilt.delays == self.delays),
             ("names", rebuilt.named == self.named),
             ("singletons", rebuilt.singletons == self.singletons),
+            ("licences", rebuilt.licenses_taken == self.licenses_taken),
             ("node names", rebuilt.node_names == self.node_names),
             ("request ends", rebuilt.request_ends == self.request_ends),
         ];

@@ -12,7 +12,7 @@ use crate::{
     node::Inventory,
     partition::{Partition, PartitionState},
     settings::Settings,
-    spec::JobSpec,
+    spec::{JobSpec, LicenseRequest},
 };
 
 /// The version that this build writes into entries. Readers take any version up to their own.
@@ -168,6 +168,9 @@ pub struct JobChange {
     /// What it waits for of other jobs, while pending; a list without conditions ends the wait.
     #[n(24)]
     pub dependency: Option<Dependency>,
+    /// Licences, while pending.
+    #[n(25)]
+    pub licenses: Option<Vec<LicenseRequest>>,
 }
 
 /// Start a job on these nodes, as planned on an older state.

@@ -161,4 +161,8 @@ pub enum Refusal {
     #[n(26)]
     #[error("the jobs would wait for each other")]
     CircularDependency,
+    /// No such licence, or more than there are.
+    #[n(27)]
+    #[error("a licence is not known, or fewer are there than asked for")]
+    License,
 }

@@ -48,6 +48,20 @@ pub struct Settings {
     /// the file itself changes.
     #[n(12)]
     pub config_digest: Option<Digest>,
+    /// Licences, in the order of names.
+    #[cbor(n(13), default, skip_if = "Vec::is_empty")]
+    pub licenses: Vec<License>,
+}
+
+/// A licence that jobs share.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct License {
+    /// Its name.
+    #[n(0)]
+    pub name: String,
+    /// How many there are.
+    #[n(1)]
+    pub total: u32,
 }
 
 impl Default for Settings {
@@ -66,6 +80,7 @@ impl Default for Settings {
             operators: Vec::new(),
             launch_faults_max: 3,
             config_digest: None,
+            licenses: Vec::new(),
         }
     }
 }

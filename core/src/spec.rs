@@ -45,6 +45,17 @@ pub struct GresRequest {
     pub count: u32,
 }
 
+/// Licences asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct LicenseRequest {
+    /// Which.
+    #[n(0)]
+    pub name: String,
+    /// How many; one if not given.
+    #[n(1)]
+    pub count: Option<u32>,
+}
+
 /// The signal that a job wants before its time is over (`sbatch --signal`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct WarnSignal {
@@ -222,6 +233,9 @@ pub struct JobSpec {
     /// Ended once its dependency can't be met any more.
     #[n(48)]
     pub kill_on_invalid_dep: Option<bool>,
+    /// Licences, for the whole job.
+    #[cbor(n(49), default, skip_if = "Vec::is_empty")]
+    pub licenses: Vec<LicenseRequest>,
 }
 
 impl JobSpec {

@@ -74,6 +74,8 @@ pub struct State {
     pub(crate) named: OrdSet<(NameKey, bool, JobId)>,
     /// Jobs that wait for their name to be free.
     pub(crate) singletons: OrdSet<(NameKey, JobId)>,
+    /// Licences that jobs have.
+    pub(crate) licenses_taken: OrdMap<String, u64>,
     /// Request ids by the time they are forgotten.
     pub(crate) request_ends: OrdSet<(TimeMs, RequestId)>,
 }
@@ -421,6 +423,7 @@ impl State {
 
     /// Gives a job what its allocations say.
     pub(crate) fn take_nodes(&mut self, job: &Job) {
+        self.take_licenses(job);
         for alloc in job.run.iter().flat_map(|run| &run.allocs) {
             let Some(node) = self.nodes.get_mut(&alloc.node) else { continue };
             let taken = &mut node.make_mut().taken;
@@ -437,6 +440,7 @@ impl State {
 
     /// Takes back what a job's allocations say.
     pub(crate) fn free_nodes(&mut self, job: &Job) {
+        self.free_licenses(job);
         for alloc in job.run.iter().flat_map(|run| &run.allocs) {
             let Some(node) = self.nodes.get_mut(&alloc.node) else { continue };
             let taken = &mut node.make_mut().taken;

@@ -125,6 +125,23 @@ pub struct ClusterView {
     /// More that the configuration says, name and value, in the order to show.
     #[cbor(n(6), default)]
     pub more: Vec<(String, String)>,
+    /// Licences, in the order of names.
+    #[cbor(n(7), default)]
+    pub licenses: Vec<LicenseView>,
+}
+
+/// A licence as shown.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct LicenseView {
+    /// Its name.
+    #[n(0)]
+    pub name: String,
+    /// How many there are.
+    #[n(1)]
+    pub total: u32,
+    /// How many jobs have.
+    #[n(2)]
+    pub used: u32,
 }
 
 /// Why a job waits, from the code that decided.

@@ -142,6 +142,7 @@ fn entries() -> Vec<Entry> {
         deadline: Some(START.plus_s(99_000)),
         work_dir: text("/tmp"),
         dependency: None,
+        licenses: None,
     };
     let alloc = |first: u32, count: u32, memory: u64| NodeAlloc {
         node: NodeId(1),
@@ -212,6 +213,7 @@ fn entries() -> Vec<Entry> {
         operators: vec![100],
         launch_faults_max: 2,
         config_digest: Some(digest(9)),
+        licenses: Vec::new(),
     };
     let configure = Command::Configure { settings: Box::new(settings), partitions: vec![batch, other] };
     let register = |name: &str| Command::RegisterNode { name: name.into(), inventory: inventory.clone() };

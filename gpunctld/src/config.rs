@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use gpun_core::{
     Digest, MemoryMib, TimeLimit,
     partition::{Partition, PartitionState},
-    settings::Settings,
+    settings::{License, Settings},
 };
 use serde::Deserialize;
 use toml::Spanned;
@@ -39,6 +39,8 @@ struct Cluster {
     node_down_s: Option<Spanned<u64>>,
     def_mem_per_cpu: Option<Spanned<String>>,
     operators: Vec<Spanned<String>>,
+    /// Such as `matlab:10,ansys:2`.
+    licenses: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -185,6 +187,7 @@ fn settings(cluster: &Cluster, lines: Lines<'_>) -> anyhow::Result<Settings> {
         node_down_s,
         def_mem_per_cpu: lines.read(&cluster.def_mem_per_cpu, "cluster.def_mem_per_cpu", memory)?,
         operators: operators.collect::<anyhow::Result<_>>()?,
+        licenses: lines.read(&cluster.licenses, "cluster.licenses", licenses)?.unwrap_or_default(),
         config_digest: Some(Digest(*blake3::hash(lines.0.as_bytes()).as_bytes())),
         ..plain
     })
@@ -261,6 +264,10 @@ fn memory(text: &str) -> anyhow::Result<MemoryMib> {
     Ok(MemoryMib(gpun_compat::memory::parse_mib(text)?))
 }
 
+fn licenses(text: &str) -> anyhow::Result<Vec<License>> {
+    Ok(gpun_compat::license::parse_totals(text)?)
+}
+
 fn hosts(text: &str) -> anyhow::Result<Vec<String>> {
     Ok(gpun_compat::hostlist::expand(text)?)
 }
@@ -287,6 +294,7 @@ mod tests {
                 "line 2: controller.link_address 0.0.0.0:6817 is reachable",
             ),
             ("[cluster]\nnode_down_s = 1\n", "line 2: cluster.node_down_s is 1"),
+            ("[cluster]\nlicenses = \"a:b\"\n", "line 2: cluster.licenses"),
             ("[cluster]\noperators = [\"no-such-user\"]\n", "line 2: cluster.operators names"),
         ];
         for (text, needle) in rows {

@@ -12,7 +12,8 @@ use gpun_core::{
     job::{ArrayRole, GresAlloc, Job, Reason},
     node::Node,
     partition::Partition,
-    view::{Cause, ClusterView, JobView, NodeView, PartitionView, WhyView},
+    settings::License,
+    view::{Cause, ClusterView, JobView, LicenseView, NodeView, PartitionView, WhyView},
 };
 use gpun_sched::{Plan, Shortage, Verdict, Why};
 
@@ -152,7 +153,17 @@ pub fn cluster_view(state: &State, about: &About, now: TimeMs) -> ClusterView {
         next_job: state.next_job().0.max(state.settings().first_job_id),
         now,
         more: about.more.to_vec(),
+        licenses: licenses(state),
     }
+}
+
+fn licenses(state: &State) -> Vec<LicenseView> {
+    let one = |license: &License| LicenseView {
+        name: license.name.clone(),
+        total: license.total,
+        used: u32::try_from(state.license_used(&license.name)).unwrap_or(u32::MAX),
+    };
+    state.settings().licenses.iter().map(one).collect()
 }
 
 /// Why the records that a reference means wait.

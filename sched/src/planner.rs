@@ -67,6 +67,8 @@ pub(crate) struct Planner<'a> {
     reservations: Vec<Reservation>,
     /// Tasks of arrays started in this plan.
     array_started: BTreeMap<JobId, u32>,
+    /// Licences given by this plan.
+    licenses_started: BTreeMap<&'a str, u64>,
     started: BTreeMap<JobId, Started>,
     tests: u64,
     plan: Plan,
@@ -95,6 +97,7 @@ impl<'a> Planner<'a> {
             releases: None,
             reservations: Vec::new(),
             array_started: BTreeMap::new(),
+            licenses_started: BTreeMap::new(),
             started: BTreeMap::new(),
             tests: 0,
             plan: Plan { made_at: now, ..Plan::default() },
@@ -183,6 +186,10 @@ impl<'a> Planner<'a> {
                 self.judge(job, Verdict::of(Reason::ArrayTaskLimit));
                 return Next::Job;
             }
+            if !self.licenses_free_for(job) {
+                self.judge(job, Verdict::of(Reason::Licenses));
+                return Next::Job;
+            }
             if !self.start(job, task, open) {
                 self.keep_room(job, open);
                 return self.close(open);
@@ -199,6 +206,20 @@ impl<'a> Planner<'a> {
             }
         }
         Next::Job
+    }
+
+    /// True if the licences that a job needs are there, less what this plan gave away.
+    fn licenses_free_for(&self, job: &Job) -> bool {
+        if job.spec.licenses.is_empty() {
+            return true;
+        }
+        let free = |name: &str| {
+            let here = self.licenses_started.get(name).copied().unwrap_or(0);
+            u64::from(self.state.license_total(name).unwrap_or(0))
+                .saturating_sub(self.state.license_used(name))
+                .saturating_sub(here)
+        };
+        job.spec.licenses_needed().iter().all(|(name, count)| *count <= free(name))
     }
 
     fn array_may_start(&self, job: &Job) -> bool {
@@ -250,6 +271,9 @@ impl<'a> Planner<'a> {
             allocs.push(self.table.allocate(slot, tasks, &share));
             self.table.start(slot, share, later, end);
             self.views.iter_mut().for_each(|view| view.update(&self.table, slot));
+        }
+        for (name, count) in job.spec.licenses_needed() {
+            *self.licenses_started.entry(name).or_insert(0) += count;
         }
         self.plan.placements.push(Placement {
             job: job.id,

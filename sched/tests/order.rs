@@ -6,12 +6,13 @@ mod build;
 
 use build::*;
 use gpun_core::{
-    Command, JobId, TimeLimit,
+    Command, JobId, Outcome, Refusal, TimeLimit,
     command::{Act, JobRef, NodeChange, PartitionChange},
     dependency::{Condition, Dependency, Kind},
     job::Reason,
     partition::{Partition, PartitionState},
-    spec::JobSpec,
+    settings::{License, Settings},
+    spec::{JobSpec, LicenseRequest},
 };
 use gpun_sched::{PlanLimits, Shortage, Verdict, why};
 
@@ -207,6 +208,43 @@ fn jobs_that_depend_on_others_are_no_candidates() {
     cluster.done(Command::Act { who: ROOT, act: Act::Cancel(JobRef { job: next, tasks: None }) });
     let lost = cluster.submit(on(Kind::AfterOk, next, true));
     assert_eq!(verdict(&cluster, lost).reason, Reason::DependencyNeverSatisfied);
+}
+
+#[test]
+fn licences_are_shared_by_the_whole_cluster() {
+    let mut cluster = Cluster::of(2, cpus(8));
+    let license = |name: &str, total| License { name: name.to_owned(), total };
+    let licenses = vec![license("ansys", 1), license("matlab", 4)];
+    let settings = Settings { licenses, ..cluster.state.settings().clone() };
+    cluster.done(Command::Configure { settings: Box::new(settings), partitions: Vec::new() });
+    let wants = |licenses: &[(&str, Option<u32>)]| {
+        let one = |(name, count): &(&str, Option<u32>)| LicenseRequest { name: (*name).to_owned(), count: *count };
+        JobSpec { licenses: licenses.iter().map(one).collect(), ..tasks(1, 60) }
+    };
+    for (licenses, allowed) in [
+        (&[("matlab", Some(4))][..], true),
+        (&[("matlab", Some(5))], false),
+        (&[("matlab", Some(3)), ("matlab", Some(2))], false),
+        (&[("other", None)], false),
+        (&[("other", Some(0))], false),
+    ] {
+        let taken = cluster.try_submit(JobSpec { hold: true, ..wants(licenses) });
+        assert_eq!(taken != Outcome::Refused(Refusal::License), allowed, "{licenses:?}");
+    }
+    let first = cluster.submit(wants(&[("matlab", Some(3)), ("ansys", None)]));
+    let second = cluster.submit(wants(&[("matlab", Some(2))]));
+    let third = cluster.submit(wants(&[("matlab", None)]));
+    let fourth = cluster.submit(tasks(1, 60));
+    let plan = cluster.run_plan();
+    let started: Vec<JobId> = plan.placements.iter().map(|placement| placement.job).collect();
+    assert_eq!(started, [first, third, fourth], "one that waits for licences keeps nobody else");
+    assert_eq!((cluster.state.license_used("matlab"), cluster.state.license_used("ansys")), (4, 1));
+    assert_eq!(verdict(&cluster, second).reason, Reason::Licenses);
+    cluster.end(first);
+    cluster.end(third);
+    let plan = cluster.run_plan();
+    assert_eq!(plan.placements.len(), 1);
+    assert_eq!((cluster.state.license_used("matlab"), cluster.state.license_used("ansys")), (2, 0));
 }
 
 #[test]

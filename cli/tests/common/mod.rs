@@ -252,6 +252,7 @@ impl Controller for Service {
             next_job: held.state.next_job().0,
             now: NOW,
             more: vec![],
+            licenses: Vec::new(),
         };
         Ok(Response::new(pb::ShowClusterReply { cluster: encode(&cluster) }))
     }

@@ -9,7 +9,7 @@ use super::Shown;
 use crate::pattern::{self, Values};
 use crate::time::{self, Limit};
 use crate::tres::Tres;
-use crate::{array, dependency, gres, hostlist, memory};
+use crate::{array, dependency, gres, hostlist, license, memory};
 
 /// A job to show; or one waiting task of an array, with `squeue --array`.
 #[derive(Clone, Copy)]
@@ -251,6 +251,11 @@ impl<'a> JobRow<'a> {
     /// What it still waits for of other jobs, each with how far that is.
     pub fn dependency(&self) -> String {
         self.job().dependency.as_ref().map_or_else(|| NULL.to_owned(), |all| dependency::show(all))
+    }
+
+    /// Licences as they were asked for.
+    pub fn licenses(&self) -> String {
+        or_null(Some(&license::text(&self.job().spec.licenses)))
     }
 
     /// `OK`, `NO` or `YES`: how CPUs are shared.

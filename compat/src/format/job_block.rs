@@ -183,9 +183,10 @@ fn resources(row: &JobRow<'_>, detail: Detail, shown: &Shown<'_>) -> Vec<String>
     out.push(format!("Features={} DelayBoot=00:00:00", features(row)));
     out.extend(spec.reservation.as_deref().map(|r| format!("Reservation={r}")));
     out.push(format!(
-        "OverSubscribe={} Contiguous={} Licenses={NULL} Network={NULL}",
+        "OverSubscribe={} Contiguous={} Licenses={} Network={NULL}",
         row.over_subscribe(),
-        u8::from(spec.contiguous)
+        u8::from(spec.contiguous),
+        row.licenses()
     ));
     out
 }

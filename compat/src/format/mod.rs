@@ -6,6 +6,7 @@
 pub mod config;
 pub mod job;
 pub mod job_block;
+pub mod license;
 pub mod node_block;
 pub mod partition_block;
 pub mod sinfo;

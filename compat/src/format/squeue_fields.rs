@@ -94,7 +94,7 @@ pub static FIELDS: &[Field] = &[
     field('i', "JobArrayId", "JOBID", |r, s| r.id(s)),
     field('A', "JobId", "JOBID", |r, _| r.view.job.id.to_string()),
     named("LastSchedEval", "LAST_SCHED_EVAL", |r, s| s.time_or(r.view.last_evaluated, "N/A")),
-    fixed!('W', "Licenses", "LICENSES", NULL),
+    field('W', "Licenses", "LICENSES", |r, _| r.licenses()),
     named("MaxCPUs", "MAX_CPUS", |r, _| r.cpu_count().to_string()),
     named("MaxNodes", "MAX_NODES", |r, _| r.view.job.spec.nodes_max.filter(|_| !r.has_run()).unwrap_or_else(|| r.node_count()).to_string()),
     fixed!("mem-per-tres", "MEM_PER_TRES", "N/A"),

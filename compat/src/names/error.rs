@@ -118,6 +118,7 @@ pub fn of(refusal: &Refusal, doing: Doing) -> String {
         Refusal::Gres => 2072,
         Refusal::RequeueDisabled => 2037,
         Refusal::Dependency => 2038,
+        Refusal::License => 2048,
         Refusal::CircularDependency => 2071,
         other => return other.to_string(),
     };

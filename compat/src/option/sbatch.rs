@@ -98,7 +98,7 @@ pub static ROWS: &[Row<Submission>] = &[
     row("input", Some('i'), Value("file"), &["SBATCH_INPUT"], Done, set::input, "file for standard input"),
     row("job-name", Some('J'), Value("name"), &["SBATCH_JOB_NAME"], Done, set::job_name, "name of the job"),
     row("kill-on-invalid-dep", None, Value("yes|no"), &[], Done, set::kill_on_invalid_dep, "cancel the job once its dependency cannot be met any more"),
-    refused("licenses", Some('L'), Value("names"), &[], "licences that the job needs", LATER),
+    row("licenses", Some('L'), Value("names"), &[], Done, set::licenses, "licences that the job needs, NAME[:COUNT], comma separated"),
     refused("mail-type", None, Value("events"), &[], "when to send mail", "mail comes in a later release; leave it out"),
     refused("mail-user", None, Value("address"), &[], "whom to send mail", "mail comes in a later release; leave it out"),
     refused("mcs-label", None, Value("label"), &[], "security label", NEVER),

@@ -12,6 +12,8 @@ use crate::names::job_state;
 pub struct Options {
     /// Only jobs of these accounts; empty: all. So for the other lists.
     pub accounts: Vec<String>,
+    /// `--licenses`: one of these names.
+    pub licenses: Vec<String>,
     /// Jobs in hidden partitions too.
     pub all: bool,
     /// One line for each task of an array.
@@ -147,7 +149,7 @@ pub static ROWS: &[Row<Options>] = &[
     row("iterate", Some('i'), Value("seconds"), &[], Done, iterate, "show again every so many seconds"),
     row("jobs", Some('j'), Perhaps("ids"), &[], Done, jobs, "only these jobs, such as 17,18_3"),
     row("json", None, Optional("version"), &[], Refused("JSON comes in a later release; use --Format"), |_, _| Ok(()), "print JSON"),
-    row("licenses", Some('L'), Value("names"), &["SQUEUE_LICENSES"], Refused("licences come in a later release"), |_, _| Ok(()), "only jobs with these licences"),
+    row("licenses", Some('L'), Value("names"), &["SQUEUE_LICENSES"], Done, |o, g| { o.licenses = list(g.value); Ok(()) }, "only jobs with these licences"),
     row("local", None, Nothing, &["SQUEUE_LOCAL"], Harmless(NO_FEDERATION), |_, _| Ok(()), "this cluster only"),
     row("long", Some('l'), Nothing, &[], Done, |o, _| { o.long = true; Ok(()) }, "more columns"),
     row("me", None, Nothing, &[], Done, |o, _| { o.me = true; Ok(()) }, "only my own jobs"),

@@ -6,7 +6,7 @@ use gpun_core::{MemoryMib, TimeLimit, TimeMs};
 use super::{Bad, Given, Source};
 use crate::hostlist::{Hostlist, HostlistError};
 use crate::time::Limit;
-use crate::{array, count, dependency, gres, memory, moment, signal};
+use crate::{array, count, dependency, gres, license, memory, moment, signal};
 
 /// Which variables of the caller's environment a job gets (`--export`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,6 +244,11 @@ pub(super) mod set {
     pub fn dependency(o: &mut Submission, g: &Given<'_>) -> Set {
         let refused = |e: dependency::DependencyError| Bad::Plain(format!("Batch job submission failed: {e}"));
         o.spec.dependency = if g.value.is_empty() { None } else { Some(dependency::parse(g.value).map_err(refused)?) };
+        Ok(())
+    }
+    pub fn licenses(o: &mut Submission, g: &Given<'_>) -> Set {
+        let refused = |e: license::LicenseError| Bad::Plain(format!("Batch job submission failed: {e}"));
+        o.spec.licenses = license::parse(g.value).map_err(refused)?;
         Ok(())
     }
     pub fn kill_on_invalid_dep(o: &mut Submission, g: &Given<'_>) -> Set {

@@ -6,6 +6,7 @@
 mod act;
 mod depend;
 mod housekeeping;
+mod license;
 mod place;
 mod report;
 mod submit;

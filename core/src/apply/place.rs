@@ -85,6 +85,9 @@ fn fits(state: &State, placement: &Placement) -> Result<(), Refusal> {
     if job.spec.begin.is_some_and(|begin| begin > state.now()) {
         return stale("the begin time moved");
     }
+    if !state.licenses_free_for(job) {
+        return stale("licences are taken");
+    }
     if !state.array_may_start(job) {
         return stale("the array runs as many tasks as it may");
     }

@@ -1,6 +1,6 @@
 //! Accepting a job.
 
-use super::{Applying, depend::admit_dependency};
+use super::{Applying, depend::admit_dependency, license::admit_licenses};
 use crate::{
     Attempt, JobId, MemoryMib, Refusal, Shared, State, TimeLimit,
     command::{Blob, Submit},
@@ -110,6 +110,7 @@ impl Job {
 /// Decides whether a job can be taken, and resolves its time limit.
 pub(super) fn admit(state: &State, owner: &Owner, spec: &JobSpec) -> Result<TimeLimit, Refusal> {
     check_array(state, spec)?;
+    admit_licenses(state, spec)?;
     let mut limits = Vec::new();
     let mut refusal = None;
     let default = state.default_partition().map(|partition| vec![partition.name.clone()]);

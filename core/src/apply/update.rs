@@ -68,6 +68,7 @@ fn needs_pending(change: &JobChange) -> bool {
         || change.std_err.is_some()
         || change.work_dir.is_some()
         || change.dependency.is_some()
+        || change.licenses.is_some()
 }
 
 fn set<T: Clone>(field: &mut T, new: &Option<T>) {
@@ -92,6 +93,7 @@ impl Job {
         set(&mut spec.exclude, &change.exclude);
         set(&mut spec.features, &change.features);
         set(&mut spec.work_dir, &change.work_dir);
+        set(&mut spec.licenses, &change.licenses);
         set_some(&mut spec.comment, &change.comment);
         set_some(&mut spec.requeue, &change.requeue);
         set_some(&mut spec.begin, &change.begin);

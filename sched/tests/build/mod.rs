@@ -5,8 +5,10 @@
 
 use gpun_core::{
     Command, Digest, Entry, IndexSet, JobId, MemoryMib, Outcome, RequestId, State, TimeLimit, TimeMs,
-    command::{Act, Blob, ENTRY_VERSION, Identity, JobEvent, JobReport, NodeChange, Placement, Submit},
-    job::Owner,
+    command::{
+        Act, Blob, ENTRY_VERSION, Ended, EndedHow, Identity, JobEvent, JobReport, NodeChange, Placement, Submit,
+    },
+    job::{ExitStatus, Owner, Usage},
     mirror::{MirrorSink, Table},
     node::{GresInventory, Inventory},
     partition::Partition,
@@ -106,6 +108,14 @@ impl Cluster {
     pub fn launch(&mut self, job: JobId) {
         let (node, attempt) = self.place_of(job);
         let event = JobEvent::Launched { at: self.now };
+        self.done(Command::Report { node, reports: vec![JobReport { job, attempt, event }] });
+    }
+
+    pub fn end(&mut self, job: JobId) {
+        let (node, attempt) = self.place_of(job);
+        let exit = ExitStatus::default();
+        let ended = Ended { at: self.now, how: EndedHow::Exited, exit, text: None, usage: Usage::default() };
+        let event = JobEvent::Ended(ended);
         self.done(Command::Report { node, reports: vec![JobReport { job, attempt, event }] });
     }
 

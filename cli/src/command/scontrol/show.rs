@@ -1,7 +1,7 @@
 //! `scontrol show`: records in blocks.
 
 use gpun_compat::{
-    format::{config, job_block, job_block::Detail, node_block, partition_block},
+    format::{config, job_block, job_block::Detail, license, node_block, partition_block},
     hostlist::{self, Form},
     jobid,
     option::scontrol::{Options, entity as entity_of, message},
@@ -34,7 +34,8 @@ pub fn run(asked: &Options, entity: &str, names: &[String], out: &mut Out) -> u8
         ("node", [] | [_]) => nodes(asked, first, out),
         ("partition", [] | [_]) => partitions(asked, first, out),
         ("config", _) => cluster_config(out),
-        ("node" | "partition", _) => wrong(&message::too_many("show")),
+        ("licenses", [] | [_]) => licenses(asked, first, out),
+        ("node" | "partition" | "licenses", _) => wrong(&message::too_many("show")),
         (other, _) => wrong(&format!("scontrol: error: `scontrol show {other}` comes with a later version of gpunion")),
     }
 }
@@ -133,6 +134,21 @@ fn partitions(asked: &Options, name: Option<&str>, out: &mut Out) -> u8 {
             1
         }
         _ => 0,
+    }
+}
+
+fn licenses(asked: &Options, name: Option<&str>, out: &mut Out) -> u8 {
+    match controller::connect().and_then(|mut quick| controller::show_cluster(&mut quick)) {
+        Ok(cluster) if cluster.licenses.is_empty() => {
+            out.line("No licenses configured in Slurm.");
+            0
+        }
+        Ok(cluster) => {
+            let wanted = cluster.licenses.iter().filter(|license| name.is_none_or(|name| license.name == name));
+            wanted.for_each(|one| out.text(&license::show(one, asked.one_line)));
+            0
+        }
+        Err(error) => slurm::failed("slurm_load_licenses error: ", &error),
     }
 }
 

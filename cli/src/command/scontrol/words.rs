@@ -20,6 +20,7 @@ const OFFERED: &[(&str, &str)] = &[
     ("update partitionname=NAME state=down", "change a partition: State, MaxTime, DefaultTime, Default"),
     ("show job|node|partition [NAME]", "everything that is known of it"),
     ("show config", "settings"),
+    ("show licenses [NAME]", "licences: how many there are, how many jobs have"),
     ("show hostnames|hostlist|hostlistsorted [LIST]", "expand or compress a list of hosts; asks nobody"),
     ("write batch_script JOB [FILE]", "the job's script; FILE - is standard output"),
     ("wait_job JOB", "wait until the job has its nodes"),
