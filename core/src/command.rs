@@ -16,7 +16,9 @@ use crate::{
 };
 
 /// The version that this build writes into entries. Readers take any version up to their own.
-pub const ENTRY_VERSION: u16 = 1;
+///
+/// Since 2, request ids are remembered over a jump of the clock.
+pub const ENTRY_VERSION: u16 = 2;
 
 /// One entry of the replicated log: a batch of commands with the leader's time.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]

@@ -163,6 +163,9 @@ pub struct Node {
     /// When a job last ended here.
     #[n(7)]
     pub last_busy: Option<TimeMs>,
+    /// Down for nothing but its silence: its next word brings it back.
+    #[cbor(n(8), default)]
+    pub silent: bool,
     /// What is taken.
     #[cbor(skip)]
     pub taken: Taken,
@@ -172,6 +175,12 @@ impl Node {
     /// True if a job may be placed here now.
     pub fn takes_jobs(&self) -> bool {
         self.liveness == Liveness::Up && self.drain.is_none()
+    }
+
+    /// True if the node is down and its next word shall bring it back, as after a registration: it was given up for its
+    /// silence, or somebody has taken back that it is down.
+    pub fn wants_back(&self) -> bool {
+        self.liveness == Liveness::Down && (self.silent || self.down.is_none())
     }
 
     /// How many of a generic resource there are, of one type or of any.

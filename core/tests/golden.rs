@@ -1,8 +1,8 @@
 //! Logs that earlier versions wrote are read and replayed for ever (ADR 0002).
 //!
-//! `golden/entries_v1.bin` was written once and stays as it is; what its replay gave stands in `entries_v1.txt`. When commands
-//! get new fields or variants, add a file of the next number: change [`entries`] and the name, delete nothing, and run
-//! `cargo test -p gpun-core --test golden -- --ignored`.
+//! Each `golden/entries_vN.bin` was written once and stays as it is; what its replay gave stands in `entries_vN.txt`. When
+//! commands get new fields or variants, add a file of the next number: change [`entries`], add the name to [`FILES`], delete
+//! nothing, and run the tests with `GPUN_WRITE_GOLDEN=1`.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
 
@@ -24,6 +24,9 @@ use gpun_core::{
     settings::Settings,
     spec::{ArrayRequest, GresRequest, JobSpec, MemoryRequest, OpenMode, WarnSignal},
 };
+
+/// All recorded logs, the newest last.
+const FILES: [&str; 2] = ["entries_v1", "entries_v2"];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -315,21 +318,25 @@ fn replay(entries: Vec<Entry>) -> String {
 #[test]
 fn old_logs_replay() {
     let read = |name: &str| fs::read(golden(name)).unwrap_or_else(|error| panic!("golden file {name}: {error}"));
-    let entries = unpack(&read("entries_v1.bin"));
-    let want = String::from_utf8(read("entries_v1.txt")).expect("text");
-    assert_eq!(replay(entries), want);
+    for name in FILES {
+        let entries = unpack(&read(&format!("{name}.bin")));
+        let want = String::from_utf8(read(&format!("{name}.txt"))).expect("text");
+        assert_eq!(replay(entries), want, "{name}");
+    }
 }
 
 /// As long as nothing was added, this build writes what was written then. When something is, this is what tells to add a file.
 #[test]
 fn this_build_writes_the_newest_golden_file() {
     let entries = entries();
-    if std::env::var_os("GPUN_WRITE_GOLDEN").is_some() && !golden("entries_v1.bin").exists() {
+    let [.., newest] = FILES;
+    let file = |kind: &str| golden(&format!("{newest}.{kind}"));
+    if std::env::var_os("GPUN_WRITE_GOLDEN").is_some() && !file("bin").exists() {
         // Only where there is none: a file that was released stays as it is, and the next one gets the next number.
-        fs::write(golden("entries_v1.bin"), pack(&entries)).expect("written");
-        fs::write(golden("entries_v1.txt"), replay(entries.clone())).expect("written");
+        fs::write(file("bin"), pack(&entries)).expect("written");
+        fs::write(file("txt"), replay(entries.clone())).expect("written");
     }
-    let bytes = fs::read(golden("entries_v1.bin")).expect("the golden file");
+    let bytes = fs::read(file("bin")).expect("the golden file");
     assert_eq!(unpack(&bytes), entries);
     assert!(
         pack(&entries) == bytes,

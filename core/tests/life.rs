@@ -295,6 +295,39 @@ fn a_node_set_down_has_still_to_end_its_jobs() {
     }
 }
 
+/// Whether a node's next word brings it back: one that was only silent, and one of which somebody has said that it may.
+#[test]
+fn which_nodes_want_back() {
+    let down = |world: &mut World| {
+        let change = NodeChange::Down { reason: "smoke".into() };
+        world.act(&ROOT, Act::UpdateNode { name: "n1".into(), change }).expect("down");
+    };
+    let resume = |world: &mut World| {
+        world.act(&ROOT, Act::UpdateNode { name: "n1".into(), change: NodeChange::Resume }).expect("resumed");
+    };
+    let lose = |world: &mut World| {
+        let node = world.state.node_named("n1").expect("node").id;
+        world.done(Command::NodeLost { node });
+    };
+    type Step<'a> = &'a dyn Fn(&mut World);
+    let rows: [(&str, &[Step<'_>], bool); 6] = [
+        ("nothing happened", &[], false),
+        ("silent", &[&lose], true),
+        ("set down", &[&down], false),
+        ("set down, then resumed", &[&down, &resume], true),
+        ("silent, then set down", &[&lose, &down], false),
+        ("set down, and then silent too", &[&down, &lose], false),
+    ];
+    for (what, steps, wants) in rows {
+        let mut world = World::new();
+        steps.iter().for_each(|step| step(&mut world));
+        assert_eq!(world.state.node_named("n1").expect("node").wants_back(), wants, "{what}");
+        world.register("n1", cpus(4));
+        let node = world.state.node_named("n1").expect("node");
+        assert!(node.takes_jobs() && !node.wants_back(), "{what}");
+    }
+}
+
 #[test]
 fn draining_lets_jobs_finish() {
     let mut world = World::new();

@@ -4,7 +4,7 @@ mod build;
 
 use build::*;
 use gpun_core::{
-    Command, IndexSet, JobId, MemoryMib, Outcome, Refusal, TimeLimit,
+    Command, IndexSet, JobId, MemoryMib, Outcome, Refusal, TimeLimit, TimeMs,
     command::{Act, PartitionChange},
     index_set::Range,
     job::{Hold, Reason},
@@ -168,13 +168,31 @@ fn a_request_id_is_one_job_for_an_hour() {
     assert_eq!(first, Ok(JobId(1)));
     assert_eq!(send(&mut world), first, "again at once");
     world.act(&ALICE, Act::Cancel(one(JobId(1)))).expect("cancelled");
-    world.pass(3599);
+    for _ in 0..7 {
+        world.pass(500);
+    }
+    world.pass(99);
     assert_eq!(world.state.job_count(), 0, "the job itself is history");
     assert_eq!(send(&mut world), first, "within the hour");
     world.pass(1);
     assert_eq!(send(&mut world), Ok(JobId(2)), "after the hour it is a new one");
     let other = world.submission(&ALICE, tasks(1));
     assert_eq!(submitted(world.apply(Command::Submit(Box::new(other)))), Ok(JobId(3)), "another id is another job");
+}
+
+#[test]
+fn a_clock_that_jumps_makes_nobody_forget() {
+    for jumps_s in [&[3_600][..], &[-3_600], &[3_600, -3_600], &[90_000, 7]] {
+        let mut world = World::new();
+        let submit = world.submission(&ALICE, tasks(1));
+        let send = |world: &mut World| submitted(world.apply(Command::Submit(Box::new(submit.clone()))));
+        let first = send(&mut world);
+        for jump_s in jumps_s {
+            world.now = TimeMs(world.now.0.saturating_add_signed(jump_s * 1_000));
+            world.pass(1);
+            assert_eq!(send(&mut world), first, "{jumps_s:?}");
+        }
+    }
 }
 
 #[test]

@@ -31,6 +31,21 @@ fn patient(cluster: &Cluster, name: &str) -> u32 {
 }
 
 #[test]
+fn a_node_that_was_set_down_takes_jobs_again_once_resumed() {
+    let cluster = Cluster::up(&["--nodes", "1", "--cpus", "2", "--mem", "1000"], TOML);
+    let update = |words: &[&str]| {
+        let ran = cluster.run(User::Root, "scontrol", &[&["update", "nodename=n1"], words].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+    };
+    update(&["state=down", "reason=smoke"]);
+    let job = cluster.sbatch(ALICE, &["--wrap", "true"]);
+    assert_eq!(cluster.state(job), "PENDING");
+    update(&["state=resume"]);
+    // Its stream was there all the time: nobody has to start it again.
+    assert_eq!(cluster.wait_over(job), "COMPLETED");
+}
+
+#[test]
 fn a_killed_node_daemon_disturbs_no_job() {
     let cluster = cluster();
     let job = patient(&cluster, "a");

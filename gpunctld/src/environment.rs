@@ -194,6 +194,7 @@ mod tests {
             down: None,
             drain: None,
             since: TimeMs(0),
+            silent: false,
             last_busy: None,
             taken: Default::default(),
         }

@@ -313,6 +313,13 @@ impl Leader {
                 self.propose(Command::NodeLost { node: node.id });
             }
         }
+        for id in self.sessions.iter().filter(|(_, session)| session.heard.elapsed() < silent).map(|(id, _)| *id) {
+            // It speaks, so it is back; its stream has registered it long ago.
+            if let Some(node) = view.node(id).filter(|node| node.wants_back()) {
+                let inventory = (*node.inventory).clone();
+                self.propose(Command::RegisterNode { name: node.name.clone(), inventory });
+            }
+        }
         if view.queue_len() > 0 {
             self.want_plan(); // Begin times come without an entry.
         }

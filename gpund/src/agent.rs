@@ -419,6 +419,11 @@ fn missing(step: &mut Step, key: Key, job: &DesiredJob, view: &View, now_ms: u64
 }
 
 fn launches(step: &mut Step, wanted: &BTreeMap<Key, &DesiredJob>, view: &View) {
+    // What is not wanted any more still has its CPUs and devices, which the controller has given to others by now: nothing
+    // starts until it is gone.
+    if view.held.iter().any(|(key, held)| held.is_live() && !wanted.contains_key(key)) {
+        return;
+    }
     let making = view.held.values().filter(|held| held.stage == Stage::Creating).count();
     let ready = view.held.iter().filter(|(key, held)| {
         held.stage == Stage::Ready && wanted.get(key).is_some_and(|job| job.end.is_none()) && view.launch_free(**key)

@@ -152,7 +152,7 @@ impl Tally {
             self.passed += counts[0];
             self.failed += counts[1];
             self.ignored += counts[2];
-        } else if let Some(figure) = line.strip_prefix("soak: ") {
+        } else if let Some(figure) = figure(line) {
             self.figures.push(figure.trim().to_owned());
         }
     }
@@ -214,6 +214,12 @@ fn result(line: &str) -> Option<[u64; 3]> {
     Some([count("passed")?, count("failed")?, count("ignored")?])
 }
 
+/// What a soak test prints. With one test at a time its first line stands behind `test NAME ... `.
+fn figure(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")).map_or(line, |(_, rest)| rest);
+    line.strip_prefix("soak: ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,7 +227,9 @@ mod tests {
     const OUTPUT: &str = "   Compiling a v0.1.0
      Running unittests src/lib.rs (target/debug/deps/gpun_core-0f1e)
 running 2 tests
-soak: kills survived = 50
+test soak_kills ... soak: kills survived = 50
+soak: lost = 0
+ok
 test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s
      Running tests/e2e.rs (/t/debug/deps/e2e-9a)
 test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 7 filtered out; finished in 1.10s
@@ -236,10 +244,10 @@ test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         }
         tally.close(Duration::from_secs(20));
         assert_eq!((tally.passed, tally.failed, tally.ignored), (9, 1, 2));
-        assert_eq!(tally.figures, ["kills survived = 50"]);
+        assert_eq!(tally.figures, ["kills survived = 50", "lost = 0"]);
         assert_eq!(tally.closing_line(), "9 passed, 1 failed");
         let binaries = tally.binaries.iter().map(|(name, span)| (name.as_str(), span.as_secs())).collect::<Vec<_>>();
-        let expected = [("gpun_core unittests src/lib.rs", 4), ("e2e tests/e2e.rs", 2), ("gpun_core doc tests", 13)];
+        let expected = [("gpun_core unittests src/lib.rs", 6), ("e2e tests/e2e.rs", 2), ("gpun_core doc tests", 11)];
         assert_eq!(binaries, expected);
     }
 

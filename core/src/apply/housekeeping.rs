@@ -2,9 +2,9 @@
 
 use super::Applying;
 use crate::{
-    JobId, NodeId, Outcome, Refusal, Shared,
+    JobId, NodeId, Outcome, Refusal, Shared, TimeMs,
     job::{EndCause, EndOrder, Hold, JobState, Reason},
-    mirror::{Table, encode, history_key},
+    mirror::{RequestRecord, Table, encode, history_key},
     node::{Inventory, Liveness, Mark, Node},
     partition::Partition,
     settings::Settings,
@@ -12,6 +12,9 @@ use crate::{
 
 /// Most records that one tick purges of each kind, so that no entry takes long to apply; the rest goes with the next tick.
 const PURGE_MAX: usize = 5_000;
+
+/// Time that passes between two entries beyond this counts as a jump of the clock, in milliseconds.
+const JUMP_MS: u64 = 600_000;
 
 impl Applying<'_> {
     pub(super) fn register_node(&mut self, name: String, inventory: Inventory) -> Result<NodeId, Refusal> {
@@ -34,6 +37,7 @@ impl Applying<'_> {
                     drain: None,
                     since: now,
                     last_busy: None,
+                    silent: false,
                     taken: Default::default(),
                 };
                 self.state.nodes.insert(id, Shared::new(node));
@@ -47,6 +51,7 @@ impl Applying<'_> {
                 node.since = now;
             }
             node.liveness = Liveness::Up;
+            node.silent = false;
             node.down = None;
         }
         self.dirty.nodes.insert(id);
@@ -57,7 +62,10 @@ impl Applying<'_> {
     pub(super) fn lose_node(&mut self, id: NodeId, mark: Option<Mark>) -> Result<u32, Refusal> {
         let now = self.now;
         let node = self.state.nodes.get_mut(&id).ok_or(Refusal::UnknownNode)?.make_mut();
+        // One that was set down and falls silent too stays set down.
+        let mark = mark.or_else(|| node.down.take().filter(|_| node.liveness == Liveness::Down && !node.silent));
         node.liveness = Liveness::Down;
+        node.silent = mark.is_none();
         node.since = now;
         let silent = || Mark { reason: "Not responding".to_owned(), uid: 0, since: now };
         node.down = Some(mark.unwrap_or_else(silent));
@@ -89,6 +97,7 @@ impl Applying<'_> {
         }
         let node = node.make_mut();
         node.liveness = Liveness::Down;
+        node.silent = false;
         node.since = now;
         node.down = Some(mark);
         let jobs = node.taken.jobs.clone();
@@ -143,6 +152,23 @@ impl Applying<'_> {
         }
         self.dirty.partitions.insert(partition.name.clone());
         self.state.partitions.insert(partition.name.clone(), Shared::new(partition));
+    }
+
+    /// Request ids are remembered for a time that passed, not for one that a clock jumped over: else a client that asks again
+    /// at that moment would get a second job. A quiet log looks the same; then they are remembered longer, which does no harm.
+    pub(super) fn remember_over_a_jump(&mut self, before: TimeMs) {
+        let jump_ms = self.now.0.saturating_sub(before.0);
+        if jump_ms <= JUMP_MS || self.state.requests.is_empty() {
+            return;
+        }
+        let requests: Vec<_> = self.state.requests.iter().map(|(id, record)| (*id, *record)).collect();
+        self.state.request_ends.clear();
+        for (id, record) in requests {
+            let forget = TimeMs(record.forget.0.saturating_add(jump_ms));
+            self.state.requests.insert(id, RequestRecord { forget, ..record });
+            self.state.request_ends.insert((forget, id));
+            self.dirty.requests.insert(id);
+        }
     }
 
     pub(super) fn tick(&mut self) -> Outcome {

@@ -28,9 +28,13 @@ impl State {
             let refusal = Refusal::NewerVersion { version: entry.version };
             return entry.commands.iter().map(|_| Outcome::Refused(refusal.clone())).collect();
         }
+        let before = self.meta.now;
         self.meta.now = self.meta.now.max(entry.stamp);
         let mut applying =
             Applying { now: self.meta.now, state: self, mirror, dirty: Dirty::default(), moved: BTreeSet::new() };
+        if entry.version >= 2 {
+            applying.remember_over_a_jump(before);
+        }
         let outcomes = entry.commands.into_iter().map(|command| applying.command(command)).collect();
         applying.flush();
         outcomes

@@ -113,6 +113,30 @@ fn another_attempt_of_the_job_is_another_thing() {
 }
 
 #[test]
+fn nothing_starts_on_the_devices_of_what_is_still_ending() {
+    let (old, new) = (Key::new(7, 1), Key::new(8, 1));
+    let wanted = || Some(vec![job(new)]);
+    let kill = Act::Kill { key: old, cause: Cause::Unwanted };
+    // how far the one is that is not wanted → what is done
+    let rows: [(&str, Held, &[Act], Option<u64>); 5] = [
+        ("it runs", at(RUNNING), &[kill], None),
+        ("it is being made", at(Stage::Creating), &[kill], None),
+        ("it is being killed", killed(at(RUNNING)), &[], Some(NOW_MS + KILL_AGAIN_MS)),
+        ("how far it is has to be told", at(Stage::Found), &[], None),
+        ("it is gone", at(Stage::Ended { settled: false }), &[Act::Launch(new)], None),
+    ];
+    for (what, held, acts, wake_ms) in rows {
+        check(what, wanted(), &view([(old, held), (new, at(Stage::Ready))]), acts, wake_ms);
+    }
+    let both = Some(vec![job(old), job(new)]);
+    check("it is wanted", both, &view([(old, at(RUNNING)), (new, at(Stage::Ready))]), &[Act::Launch(new)], None);
+}
+
+fn killed(held: Held) -> Held {
+    Held { done: Done { kill_ms: Some(NOW_MS), ..Done::default() }, ..held }
+}
+
+#[test]
 fn launches_in_the_making_are_bounded() {
     let keys: Vec<Key> = (1..=4).map(|n| Key::new(n, 1)).collect();
     let all = || Some(keys.iter().map(|key| job(*key)).collect::<Vec<_>>());
