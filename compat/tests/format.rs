@@ -530,6 +530,7 @@ fn node(id: u32, gres: Option<(&str, u32)>, features: &[&str], weight: u32) -> N
         drain: None,
         since: at(0),
         last_busy: None,
+        silent: false,
         taken: Taken::default(),
     };
     NodeView {
