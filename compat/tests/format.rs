@@ -137,7 +137,7 @@ fn queue() -> Vec<JobView> {
         s.name = "run1".to_owned();
         s.ntasks = Some(2);
         (s.nodes_min, s.nodes_max) = (Some(2), Some(2));
-        s.gres = vec![GresRequest { name: "gpu".to_owned(), kind: None, count: 1 }];
+        s.gres = vec![GresRequest { name: "gpu".to_owned(), kind: None, count: 1, bare: false }];
         s.features = vec!["a100".to_owned()];
         j.state = JobState::Running;
         j.time_limit = TimeLimit::Seconds(1200);

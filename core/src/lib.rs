@@ -7,7 +7,7 @@
 //! | module | noun |
 //! | --- | --- |
 //! | [`id`], [`unit`], [`index_set`] | ids, units, sets of numbers |
-//! | [`spec`], [`dependency`] | what a user asked for, of the cluster and of other jobs |
+//! | [`spec`], [`layout`], [`dependency`] | what a user asked for, of the cluster and of other jobs |
 //! | [`job`], [`node`], [`partition`], [`settings`] | what the cluster holds |
 //! | [`command`], [`outcome`] | what may change it, and the answers |
 //! | [`state`], [`apply`] | the whole, and how an entry changes it |
@@ -25,6 +25,7 @@ pub mod desired;
 pub mod id;
 pub mod index_set;
 pub mod job;
+pub mod layout;
 pub mod mirror;
 pub mod node;
 pub mod outcome;

@@ -165,4 +165,20 @@ pub enum Refusal {
     #[n(27)]
     #[error("a licence is not known, or fewer are there than asked for")]
     License,
+    /// No node has as many CPUs as each node shall have.
+    #[n(28)]
+    #[error("no node has as many CPUs as asked for on each")]
+    CpusPerNode,
+    /// No node is built as asked for.
+    #[n(29)]
+    #[error("no node has as many sockets, cores or threads as asked for")]
+    Layout,
+    /// A preferred feature that no node has.
+    #[n(30)]
+    #[error("no node has a feature that is preferred")]
+    Prefer,
+    /// Features of the script's node that are not among those of all nodes.
+    #[n(31)]
+    #[error("features of the script's node are not among those asked for of all")]
+    BatchFeatures,
 }

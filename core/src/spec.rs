@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::{IndexSet, MemoryMib, TimeLimit, TimeMs, dependency::Dependency};
+use crate::{IndexSet, MemoryMib, TimeLimit, TimeMs, dependency::Dependency, layout::Layout};
 
 /// How an existing output file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -29,9 +29,12 @@ pub enum MemoryRequest {
     /// For each allocated CPU.
     #[n(2)]
     PerCpu(#[n(0)] MemoryMib),
+    /// For each allocated GPU.
+    #[n(3)]
+    PerGpu(#[n(0)] MemoryMib),
 }
 
-/// Generic resources asked for on each node.
+/// Generic resources asked for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct GresRequest {
     /// Such as `gpu`.
@@ -40,9 +43,12 @@ pub struct GresRequest {
     /// Such as `a100`; any type if not given.
     #[n(1)]
     pub kind: Option<String>,
-    /// How many on each node.
+    /// How many: on each node, task or socket, or of the whole job.
     #[n(2)]
     pub count: u32,
+    /// The number was not said: it is one.
+    #[cbor(n(3), default)]
+    pub bare: bool,
 }
 
 /// Licences asked for.
@@ -236,6 +242,48 @@ pub struct JobSpec {
     /// Licences, for the whole job.
     #[cbor(n(49), default, skip_if = "Vec::is_empty")]
     pub licenses: Vec<LicenseRequest>,
+    /// Fewest CPUs of each node.
+    #[n(50)]
+    pub mincpus: Option<u32>,
+    /// Goes on when it loses a node.
+    #[n(51)]
+    pub no_kill: Option<bool>,
+    /// Over as many nodes as may be.
+    #[cbor(n(52), default)]
+    pub spread: bool,
+    /// Features that nodes have if such are free (all of them).
+    #[cbor(n(53), default, skip_if = "Vec::is_empty")]
+    pub prefer: Vec<String>,
+    /// Free text for those who schedule by it.
+    #[n(54)]
+    pub extra: Option<String>,
+    /// Features of the node that runs the script; among `features`.
+    #[cbor(n(55), default, skip_if = "Vec::is_empty")]
+    pub batch_features: Vec<String>,
+    /// The insides of nodes.
+    #[cbor(n(56), default, skip_if = "Layout::is_empty")]
+    pub layout: Layout,
+    /// Generic resources of the whole job.
+    #[cbor(n(57), default, skip_if = "Vec::is_empty")]
+    pub gres_total: Vec<GresRequest>,
+    /// Generic resources for each task.
+    #[cbor(n(58), default, skip_if = "Vec::is_empty")]
+    pub gres_per_task: Vec<GresRequest>,
+    /// Generic resources for each socket of `layout`.
+    #[cbor(n(59), default, skip_if = "Vec::is_empty")]
+    pub gres_per_socket: Vec<GresRequest>,
+    /// CPUs for each GPU.
+    #[n(60)]
+    pub cpus_per_gpu: Option<u32>,
+    /// Tasks for each GPU.
+    #[n(61)]
+    pub ntasks_per_gpu: Option<u32>,
+    /// Whether devices are bound to the CPUs next to them.
+    #[n(62)]
+    pub gres_binding: Option<bool>,
+    /// How tasks are bound to resources.
+    #[n(63)]
+    pub tres_bind: Option<String>,
 }
 
 impl JobSpec {

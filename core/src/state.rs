@@ -262,8 +262,8 @@ impl State {
         self.nodes.values().filter(move |node| node.liveness == Liveness::Up || runs(node))
     }
 
-    /// Memory that a job gets on a node where it has `cpus` CPUs.
-    pub fn memory_on(&self, job: &Job, partition: &Partition, node: &Node, cpus: u32) -> crate::MemoryMib {
+    /// Memory that a job gets on a node where it has so many CPUs and GPUs.
+    pub fn memory_on(&self, job: &Job, partition: &Partition, node: &Node, cpus: u32, gpus: u32) -> crate::MemoryMib {
         use crate::{MemoryMib, spec::MemoryRequest};
         let whole = node.inventory.memory;
         let per_cpu = |mib: MemoryMib| MemoryMib(mib.0.saturating_mul(u64::from(cpus)));
@@ -271,6 +271,7 @@ impl State {
             MemoryRequest::PerNode(MemoryMib(0)) | MemoryRequest::PerCpu(MemoryMib(0)) => whole,
             MemoryRequest::PerNode(memory) => memory,
             MemoryRequest::PerCpu(memory) => per_cpu(memory),
+            MemoryRequest::PerGpu(MemoryMib(mib)) => MemoryMib(mib.saturating_mul(u64::from(gpus))),
             MemoryRequest::Default => match partition.def_mem_per_cpu.or(self.settings.def_mem_per_cpu) {
                 Some(memory) => per_cpu(memory),
                 None => whole,

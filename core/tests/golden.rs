@@ -80,7 +80,7 @@ fn entries() -> Vec<Entry> {
         cpus_per_task: Some(2),
         memory: MemoryRequest::PerCpu(MemoryMib(100)),
         tmp_disk: Some(MemoryMib(10)),
-        gres: vec![GresRequest { name: "gpu".into(), kind: text("a100"), count: 1 }],
+        gres: vec![GresRequest { name: "gpu".into(), kind: text("a100"), count: 1, bare: false }],
         features: list(&["ib"]),
         node_list: list(&["n1"]),
         exclude: list(&["n2"]),

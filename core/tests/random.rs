@@ -132,7 +132,7 @@ prop_compose! {
         flags in prop::collection::vec(prop::bool::weighted(0.1), 4),
         more in (optional(0..3_u32), optional(array_request()), optional(any::<bool>()), -5..5_i32),
     ) -> JobSpec {
-        let gres = gpus.map(|count| GresRequest { name: "gpu".to_owned(), kind: None, count });
+        let gres = gpus.map(|count| GresRequest { name: "gpu".to_owned(), kind: None, count, bare: false });
         JobSpec {
             nodes_min: sizes.0,
             nodes_max: sizes.1,

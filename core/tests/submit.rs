@@ -34,7 +34,7 @@ fn cluster() -> World {
 }
 
 fn gpu(kind: Option<&str>, name: &str, count: u32) -> JobSpec {
-    let gres = vec![GresRequest { name: name.into(), kind: kind.map(Into::into), count }];
+    let gres = vec![GresRequest { name: name.into(), kind: kind.map(Into::into), count, bare: false }];
     JobSpec { gres, ..tasks(1) }
 }
 

@@ -74,9 +74,11 @@ fn memory_per_node(state: &State, job: &Job) -> MemoryMib {
         return alloc.memory;
     }
     let Some(partition) = state.partitions_of(job).next() else { return MemoryMib(0) };
-    let cpus = job.spec.tasks().div_ceil(job.spec.nodes_min()).saturating_mul(job.spec.cpus_per_task());
+    let nodes = u64::from(job.spec.nodes_min());
+    let each = |all: u64| u32::try_from(all.div_ceil(nodes)).unwrap_or(u32::MAX);
+    let (cpus, gpus) = (each(job.spec.cpus_of_job()), each(job.spec.gpus_of_job()));
     let node = state.nodes_of(partition).next();
-    node.map(|node| state.memory_on(job, partition, node, cpus)).unwrap_or_default()
+    node.map(|node| state.memory_on(job, partition, node, cpus, gpus)).unwrap_or_default()
 }
 
 /// Nodes that the last plan keeps for waiting jobs.

@@ -48,7 +48,24 @@ struct Pick<'p, 'a> {
 impl Pick<'_, '_> {
     fn tasks_on(&mut self, slot: u32) -> u32 {
         *self.tests += 1;
-        self.table.tasks_on(self.shape, slot, self.levels)
+        self.table.tasks_on(self.shape, slot, self.levels, false)
+    }
+
+    /// As [`Self::tasks_on`], for a node that takes part alone.
+    fn tasks_alone_on(&mut self, slot: u32) -> u32 {
+        *self.tests += 1;
+        self.table.tasks_on(self.shape, slot, self.levels, true)
+    }
+
+    /// True if these nodes together have what the whole job asks for of generic resources.
+    fn has_total(&self, chosen: &Picked) -> bool {
+        let request = &self.shape.request;
+        if request.gres_total.is_empty() {
+            return true;
+        }
+        let spread = self.table.spread_total(request, chosen, self.levels);
+        let given = |kind: usize| spread.iter().map(|counts| u64::from(counts[kind])).sum::<u64>();
+        request.gres_total.iter().enumerate().all(|(kind, one)| given(kind) >= u64::from(one.count))
     }
 
     fn pick(mut self, search: &mut crate::shape::Search, later: bool) -> Option<Picked> {
@@ -56,7 +73,8 @@ impl Pick<'_, '_> {
         if request.may_be_one_node() {
             let tasks = request.tasks_on_one();
             let bound = request.bound(tasks);
-            let one = view.find(later, search.from, &bound, |slot| (self.tasks_on(slot) >= tasks).then_some(slot));
+            let one =
+                view.find(later, search.from, &bound, |slot| (self.tasks_alone_on(slot) >= tasks).then_some(slot));
             match one {
                 Some((place, slot)) => {
                     search.from = place;
@@ -64,7 +82,7 @@ impl Pick<'_, '_> {
                         return Some(vec![(slot, tasks)]);
                     }
                 }
-                None if request.nodes_max <= 1 || request.tasks.is_none_or(|tasks| tasks <= 1) => return None,
+                None if request.needs_one_node() => return None,
                 None => search.from = view.slots.len(),
             }
         }
@@ -79,13 +97,13 @@ impl Pick<'_, '_> {
         let (view, request) = (self.view, &self.shape.request);
         if request.may_be_one_node() {
             let tasks = request.tasks_on_one();
-            let one = view.slots.iter().find(|slot| self.tasks_on(**slot) >= tasks);
+            let one = view.slots.iter().find(|slot| self.tasks_alone_on(**slot) >= tasks);
             match one {
                 Some(slot) if self.is_lightest(*slot) || request.nodes_max <= 1 || tasks <= 1 => {
                     return Some(vec![(*slot, tasks)]);
                 }
                 Some(_) => {}
-                None if request.nodes_max <= 1 || request.tasks.is_none_or(|tasks| tasks <= 1) => return None,
+                None if request.needs_one_node() => return None,
                 None => {}
             }
         }
@@ -118,13 +136,13 @@ impl Pick<'_, '_> {
         let mut from = 0;
         let mut weight = None;
         loop {
-            if let Some(chosen) = self.enough(&must, &others, false) {
+            if let Some(chosen) = self.enough(&must, &others, false, false) {
                 return Some(self.spread(chosen));
             }
             let found = next(&mut self, from);
             let new_weight = found.map(|(place, _)| self.weight(self.view.slots[place]));
             if new_weight != weight
-                && let Some(chosen) = self.enough(&must, &others, true)
+                && let Some(chosen) = self.enough(&must, &others, true, found.is_none())
             {
                 return Some(self.spread(chosen));
             }
@@ -147,9 +165,15 @@ impl Pick<'_, '_> {
         self.table.slots[slot as usize].node.inventory.weight
     }
 
-    /// A choice among the candidates so far. With `all`, no better candidates of the same weight follow.
-    fn enough(&self, must: &Picked, others: &Picked, all: bool) -> Option<Picked> {
+    /// A choice among the candidates so far. With `all`, no better candidates of the same weight follow; with `last`, none.
+    fn enough(&self, must: &Picked, others: &Picked, all: bool, last: bool) -> Option<Picked> {
         let request = &self.shape.request;
+        if request.spread {
+            return if last { self.widest(must, others) } else { None };
+        }
+        if !request.gres_total.is_empty() {
+            return self.enough_for_total(must, others);
+        }
         let count = must.len() + others.len();
         let wanted = (request.nodes_wanted as usize).max(must.len());
         if count < request.nodes_min as usize || (count < wanted && !(all && request.tasks.is_none())) {
@@ -169,6 +193,41 @@ impl Pick<'_, '_> {
         largest.sort_by_key(|(_, tasks)| std::cmp::Reverse(*tasks));
         let most = largest.len().min(request.nodes_max as usize - must.len());
         (first..=most).find(|few| total(must) + total(&largest[..*few]) >= tasks).map(|few| together(&largest[..few]))
+    }
+
+    /// As many nodes as may be, each with a task.
+    fn widest(&self, must: &Picked, others: &Picked) -> Option<Picked> {
+        let most = self.shape.request.nodes_max.min(self.shape.request.tasks.unwrap_or(u32::MAX)) as usize;
+        let few = others.len().min(most.saturating_sub(must.len()));
+        self.does(must.iter().chain(&others[..few]).copied().collect())
+    }
+
+    /// Nodes with enough of what the whole job asks for: in the order of the candidates, or those with the most of it where
+    /// that would be too many nodes.
+    fn enough_for_total(&self, must: &Picked, others: &Picked) -> Option<Picked> {
+        let request = &self.shape.request;
+        let room = (request.nodes_max as usize).saturating_sub(must.len());
+        if must.len() + others.len() < request.nodes_wanted as usize {
+            return None;
+        }
+        if others.len() <= room {
+            return self.does(must.iter().chain(others).copied().collect());
+        }
+        let mut richest = others.clone();
+        let free = |slot: u32| self.levels.gres_of(slot as usize).iter().map(|count| u64::from(*count)).sum::<u64>();
+        richest.sort_by_key(|(slot, _)| std::cmp::Reverse(free(*slot)));
+        self.does(must.iter().chain(&richest[..room]).copied().collect())
+    }
+
+    /// A choice, if its nodes will do.
+    fn does(&self, chosen: Picked) -> Option<Picked> {
+        let request = &self.shape.request;
+        let total: u64 = chosen.iter().map(|(_, tasks)| u64::from(*tasks)).sum();
+        let does = !chosen.is_empty()
+            && chosen.len() >= request.nodes_min as usize
+            && total >= u64::from(request.tasks.unwrap_or(0))
+            && self.has_total(&self.spread(chosen.clone()));
+        does.then_some(chosen)
     }
 
     /// The first run of neighbours, without a gap, that will do.
@@ -194,7 +253,10 @@ impl Pick<'_, '_> {
             let has_all = must.iter().all(|(slot, _)| run.iter().any(|(_, here, _)| here == slot));
             if run.len() >= least && has_all && total >= u64::from(request.tasks.unwrap_or(0)) {
                 let chosen = run.iter().map(|(_, slot, tasks)| (*slot, *tasks)).collect();
-                return Some(self.spread(chosen));
+                let spread = self.spread(chosen);
+                if self.has_total(&spread) {
+                    return Some(spread);
+                }
             }
         }
         None

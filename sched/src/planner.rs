@@ -252,12 +252,16 @@ impl<'a> Planner<'a> {
                 continue;
             }
             let view = self.view_of(*part);
-            let shape = self.shape_of(job, *part, view);
             let later = self.views[view].reserved_from.is_some_and(|from| end > from);
-            let picked = pick_now(&self.table, &self.views[view], &mut self.shapes[shape], later, &mut self.tests);
-            if let Some(picked) = picked {
-                self.place(job, task, *part, shape, picked, later);
-                return true;
+            // Nodes with the preferred features first; where none is free, any will do.
+            let preferred = (!job.spec.prefer.is_empty()).then_some(&job.spec.prefer);
+            for prefer in preferred.into_iter().map(|all| all.as_slice()).chain(std::iter::once(&[][..])) {
+                let shape = self.shape_preferring(job, *part, view, prefer);
+                let picked = pick_now(&self.table, &self.views[view], &mut self.shapes[shape], later, &mut self.tests);
+                if let Some(picked) = picked {
+                    self.place(job, task, *part, shape, picked, later);
+                    return true;
+                }
             }
         }
         false
@@ -266,8 +270,10 @@ impl<'a> Planner<'a> {
     fn place(&mut self, job: &'a Job, task: Option<u32>, part: usize, shape: usize, picked: Picked, later: bool) {
         let end = end_if_started(job, self.now);
         let mut allocs = Vec::with_capacity(picked.len());
-        for (slot, tasks) in picked {
-            let share = self.table.share(&self.shapes[shape].request, slot, tasks, self.table.levels(later));
+        let spread = self.table.spread_total(&self.shapes[shape].request, &picked, self.table.levels(later));
+        for ((slot, tasks), of_total) in picked.into_iter().zip(spread) {
+            let levels = self.table.levels(later);
+            let share = self.table.share(&self.shapes[shape].request, slot, tasks, &of_total, levels);
             allocs.push(self.table.allocate(slot, tasks, &share));
             self.table.start(slot, share, later, end);
             self.views.iter_mut().for_each(|view| view.update(&self.table, slot));
@@ -368,8 +374,9 @@ impl<'a> Planner<'a> {
 
     fn reserve(&mut self, job: &'a Job, part: usize, shape: usize, start: Start) {
         let slots: Vec<u32> = start.nodes.iter().map(|(slot, _)| *slot).collect();
-        for (slot, tasks) in &start.nodes {
-            let share = self.table.share(&self.shapes[shape].request, *slot, *tasks, &start.levels);
+        let spread = self.table.spread_total(&self.shapes[shape].request, &start.nodes, &start.levels);
+        for ((slot, tasks), of_total) in start.nodes.iter().zip(&spread) {
+            let share = self.table.share(&self.shapes[shape].request, *slot, *tasks, of_total, &start.levels);
             self.table.reserve(*slot, share, &start.levels, end_if_started(job, start.at));
         }
         for view in &mut self.views {
@@ -419,7 +426,11 @@ impl<'a> Planner<'a> {
     }
 
     fn shape_of(&mut self, job: &'a Job, part: usize, view: usize) -> usize {
-        let request = Request::new(self.state, job, self.parts[part].partition);
+        self.shape_preferring(job, part, view, &[])
+    }
+
+    fn shape_preferring(&mut self, job: &'a Job, part: usize, view: usize, prefer: &'a [String]) -> usize {
+        let request = Request::new(self.state, job, self.parts[part].partition).preferring(prefer);
         if let Some(number) = self.shape_numbers.get(&(view, request)) {
             return *number;
         }

@@ -116,26 +116,56 @@ impl<'a> Table<'a> {
     }
 
     /// How many tasks of a request fit on a node; none where it takes no jobs or lacks what can't change.
-    pub fn tasks_on(&self, shape: &Shape<'_>, slot: u32, levels: &Levels) -> u32 {
+    pub fn tasks_on(&self, shape: &Shape<'_>, slot: u32, levels: &Levels, alone: bool) -> u32 {
         let at = slot as usize;
         let here = &self.slots[at];
         if here.usable && shape.admits(slot, here.node) {
-            shape.request.tasks_on(here.node, &levels.nodes[at], levels.gres_of(at))
+            shape.request.tasks_on(here.node, &levels.nodes[at], levels.gres_of(at), alone)
         } else {
             0
         }
     }
 
-    /// What a request takes of a node for so many tasks.
-    pub fn share(&self, request: &Request<'_>, slot: u32, tasks: u32, levels: &Levels) -> Share {
+    /// What a request takes of a node for so many tasks, and of what the whole job asks for.
+    pub fn share(&self, request: &Request<'_>, slot: u32, tasks: u32, of_total: &[u32], levels: &Levels) -> Share {
         let node = self.slots[slot as usize].node;
-        let cpus = request.cpus_for(node, tasks);
-        let gres = if request.gres.is_empty() {
-            Vec::new()
+        let gpus = request.gpus_of(tasks, of_total);
+        let cpus = request.cpus_for(node, tasks, gpus);
+        let gres = if request.has_gres() {
+            request.gres_split(node, levels.gres_of(slot as usize), tasks, of_total).unwrap_or_default()
         } else {
-            request.gres_split(node, levels.gres_of(slot as usize)).unwrap_or_default()
+            Vec::new()
         };
-        Share { cpus, memory: request.memory_for(node, cpus), gres }
+        Share { cpus, memory: request.memory_for(node, cpus, gpus), gres }
+    }
+
+    /// How resources of the whole job are spread over its nodes: one of each kind everywhere, then lighter nodes are filled first.
+    /// Less than what is asked for where the nodes do not have it.
+    pub fn spread_total(&self, request: &Request<'_>, picked: &[(u32, u32)], levels: &Levels) -> Vec<Vec<u32>> {
+        let mut spread: Vec<Vec<u32>> = picked.iter().map(|_| request.of_total_least(false)).collect();
+        if request.gres_total.is_empty() {
+            return spread;
+        }
+        let mut order: Vec<usize> = (0..picked.len()).collect();
+        order.sort_by_key(|at| picked[*at].0);
+        for (kind, one) in request.gres_total.iter().enumerate() {
+            let given: u32 = spread.iter().map(|counts| counts[kind]).sum();
+            let mut missing = one.count.saturating_sub(given);
+            for at in &order {
+                let (slot, tasks) = picked[*at];
+                let node = self.slots[slot as usize].node;
+                let (level, gres) = (&levels.nodes[slot as usize], levels.gres_of(slot as usize));
+                while missing > 0 {
+                    spread[*at][kind] += 1;
+                    if !request.has_room(node, level, gres, tasks, &spread[*at]) {
+                        spread[*at][kind] -= 1;
+                        break;
+                    }
+                    missing -= 1;
+                }
+            }
+        }
+        spread
     }
 
     /// Gives a job its share: lowest CPU numbers and lowest devices first.

@@ -137,34 +137,40 @@ fn shortage(table: &Table<'_>, shape: &Shape<'_>, slot: u32) -> Option<Shortage>
     }
     let whole = Level { cpus: inventory.cpus, jobs: 0, memory: inventory.memory.0 };
     let all_gres: Vec<u32> = inventory.gres.iter().map(|gres| gres.count).collect();
-    if !request.admits(node) || request.tasks_on(node, &whole, &all_gres) == 0 {
+    if !request.admits(node) || request.tasks_on(node, &whole, &all_gres, false) == 0 {
         return Some(Shortage::TooSmall);
     }
     if !table.slots[at].usable {
         return Some(if node.drain.is_some() { Shortage::Drained } else { Shortage::Down });
     }
     let (free, gres) = (table.free.nodes[at], table.free.gres_of(at));
-    if request.tasks_on(node, &free, gres) > 0 {
+    if request.tasks_on(node, &free, gres, false) > 0 {
         return None;
     }
     if request.exclusive && (free.jobs > 0 || free.cpus < inventory.cpus) {
         return Some(Shortage::Shared);
     }
-    if free.cpus < request.cpus_for(node, request.tasks_least()) {
+    let least = request.tasks_least();
+    let of_total = request.of_total_least(false);
+    let gpus = request.gpus_of(least, &of_total);
+    let cpus = request.cpus_for(node, least, gpus);
+    if free.cpus < cpus {
         return Some(Shortage::Cpus);
     }
-    let cpus = request.cpus_for(node, request.tasks_least());
-    let memory = if request.memory == Memory::Whole { inventory.memory.0 } else { request.memory_for(node, cpus) };
+    let memory =
+        if request.memory == Memory::Whole { inventory.memory.0 } else { request.memory_for(node, cpus, gpus) };
     if free.memory < memory {
         return Some(Shortage::Memory);
     }
-    let missing = request.gres.iter().find(|wanted| {
+    let mut wanted = request.gres_of(least, &of_total).peekable();
+    let first = wanted.peek().copied();
+    let missing = wanted.find(|(name, kind, count)| {
         let have = inventory
             .gres
             .iter()
             .zip(gres)
-            .filter(|(have, _)| have.name == wanted.name && (wanted.kind.is_none() || have.kind == wanted.kind));
-        have.map(|(_, count)| *count).sum::<u32>() < wanted.count
+            .filter(|(have, _)| have.name == *name && (kind.is_none() || have.kind.as_deref() == *kind));
+        have.map(|(_, count)| *count).sum::<u32>() < *count
     });
-    missing.or(request.gres.first()).map(|gres| Shortage::Gres(gres.name.clone()))
+    missing.or(first).map(|(name, _, _)| Shortage::Gres(name.to_owned()))
 }

@@ -23,8 +23,9 @@ fn inventory() -> impl Strategy<Value = Inventory> {
 }
 
 fn gres() -> impl Strategy<Value = Vec<GresRequest>> {
-    let one = (prop_oneof![Just(None), Just(Some("a")), Just(Some("b"))], 1..3_u32)
-        .prop_map(|(kind, count)| GresRequest { name: "gpu".to_owned(), kind: kind.map(str::to_owned), count });
+    let one = (prop_oneof![Just(None), Just(Some("a")), Just(Some("b"))], 1..3_u32).prop_map(|(kind, count)| {
+        GresRequest { name: "gpu".to_owned(), kind: kind.map(str::to_owned), count, bare: false }
+    });
     prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(one, 1..3)]
 }
 

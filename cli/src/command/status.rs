@@ -136,7 +136,12 @@ fn node_json(view: &NodeView) -> Value {
     let has: Vec<gres::Gres> = inventory
         .gres
         .iter()
-        .map(|gres| gres::Gres { name: gres.name.clone(), kind: gres.kind.clone(), count: u64::from(gres.count) })
+        .map(|gres| gres::Gres {
+            name: gres.name.clone(),
+            kind: gres.kind.clone(),
+            count: u64::from(gres.count),
+            bare: false,
+        })
         .collect();
     json!({
         "name": view.node.name, "state": condition(view), "jobs": view.jobs,

@@ -91,7 +91,7 @@ impl Held {
         let alloc = NodeAlloc {
             node: node.id,
             cpus: [node.taken.cpus.len() as u32].into_iter().collect(),
-            memory: self.state.memory_on(record, debug, node, 1),
+            memory: self.state.memory_on(record, debug, node, 1, 0),
             tasks: 1,
             gres: vec![],
         };

@@ -230,8 +230,12 @@ fn marked(g: &Group<'_>) -> Option<(u32, TimeMs)> {
 
 /// `gpu:a100:4,fpga:1`.
 pub fn gres(list: &[GresInventory]) -> String {
-    let one =
-        |g: &GresInventory| crate::gres::Gres { name: g.name.clone(), kind: g.kind.clone(), count: u64::from(g.count) };
+    let one = |g: &GresInventory| crate::gres::Gres {
+        name: g.name.clone(),
+        kind: g.kind.clone(),
+        count: u64::from(g.count),
+        bare: false,
+    };
     crate::gres::show(&list.iter().map(one).collect::<Vec<_>>())
 }
 

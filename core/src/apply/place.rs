@@ -5,6 +5,7 @@ use crate::{
     IndexSet, JobId, Refusal, State,
     command::Placement,
     job::{ArrayRole, ExitStatus, GresAlloc, Hold, Job, JobState, NodeAlloc, Reason, Run},
+    layout::GPU,
     node::Node,
     partition::Partition,
 };
@@ -122,6 +123,10 @@ fn is_what_is_wanted(state: &State, job: &Job, placement: &Placement) -> bool {
         && partition.max_nodes.is_none_or(|most| count <= most)
         && job.time_limit <= partition.max_time
         && spec.ntasks.is_none_or(|wanted| u64::from(wanted.max(1)) == tasks)
+        && spec.gres_total.iter().all(|wanted| {
+            let all = allocs.iter().map(|alloc| given(alloc, &wanted.name, wanted.kind.as_deref())).sum::<u64>();
+            all >= u64::from(wanted.count)
+        })
         && spec.node_list.iter().all(|name| names.contains(&name.as_str()))
         && allocs
             .iter()
@@ -132,18 +137,23 @@ fn is_what_is_wanted(state: &State, job: &Job, placement: &Placement) -> bool {
 fn is_share(state: &State, job: &Job, partition: &Partition, node: &Node, alloc: &NodeAlloc) -> bool {
     let spec = &job.spec;
     let cpus = alloc.cpus.len();
-    let needed = u64::from(alloc.tasks) * u64::from(spec.cpus_per_task());
-    let given = |name: &str, kind: Option<&str>| -> u64 {
-        let same = |gres: &&GresAlloc| gres.name == name && (kind.is_none() || gres.kind.as_deref() == kind);
-        alloc.gres.iter().filter(same).map(|gres| gres.indexes.len()).sum()
-    };
-    (spec.overcommit || cpus >= needed)
+    let gpus = given(alloc, GPU, None) as u32;
+    let needed = u64::from(spec.cpus_of_node(&node.inventory, alloc.tasks, gpus));
+    cpus >= needed
+        && spec.layout.fits(&node.inventory)
+        && alloc.tasks <= spec.layout.tasks_max(&node.inventory)
         && (!spec.exclusive || cpus == u64::from(node.inventory.cpus))
-        && alloc.memory == state.memory_on(job, partition, node, cpus as u32)
+        && alloc.memory == state.memory_on(job, partition, node, cpus as u32, gpus)
         && spec.ntasks_per_node.is_none_or(|most| alloc.tasks <= most)
         && !spec.exclude.contains(&node.name)
         && spec.features.iter().all(|feature| node.inventory.features.contains(feature))
-        && spec.gres.iter().all(|wanted| given(&wanted.name, wanted.kind.as_deref()) >= u64::from(wanted.count))
+        && spec.gres_of_node(alloc.tasks).all(|(name, kind, count)| given(alloc, name, kind) >= u64::from(count))
+}
+
+/// How many of a generic resource an allocation has, of one type or of any.
+fn given(alloc: &NodeAlloc, name: &str, kind: Option<&str>) -> u64 {
+    let same = |gres: &&GresAlloc| gres.name == name && (kind.is_none() || gres.kind.as_deref() == kind);
+    alloc.gres.iter().filter(same).map(|gres| gres.indexes.len()).sum()
 }
 
 fn fits_on(job: &Job, node: &Node, alloc: &NodeAlloc) -> bool {

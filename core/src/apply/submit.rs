@@ -5,6 +5,7 @@ use crate::{
     Attempt, JobId, MemoryMib, Refusal, Shared, State, TimeLimit,
     command::{Blob, Submit},
     job::{ArrayRole, ArrayShape, ExitStatus, Hold, Job, JobState, Owner, Reason},
+    layout::GPU,
     mirror::{RequestRecord, Table},
     node::Node,
     partition::Partition,
@@ -111,6 +112,7 @@ impl Job {
 pub(super) fn admit(state: &State, owner: &Owner, spec: &JobSpec) -> Result<TimeLimit, Refusal> {
     check_array(state, spec)?;
     admit_licenses(state, spec)?;
+    admit_features(state, spec)?;
     let mut limits = Vec::new();
     let mut refusal = None;
     let default = state.default_partition().map(|partition| vec![partition.name.clone()]);
@@ -172,10 +174,16 @@ fn fits_ever(state: &State, spec: &JobSpec, partition: &Partition) -> Result<(),
     if !fits(&|node| memory_fits(spec, node)) {
         return Err(Refusal::Memory);
     }
+    if spec.mincpus.is_some_and(|least| !fits(&|node| node.inventory.cpus >= least)) {
+        return Err(Refusal::CpusPerNode);
+    }
+    if !spec.hold && !fits(&|node| spec.layout.fits(&node.inventory)) {
+        return Err(Refusal::Layout);
+    }
     let known = |request: &crate::spec::GresRequest| {
         state.nodes().any(|node| node.inventory.gres.iter().any(|gres| gres.name == request.name))
     };
-    if !spec.gres.iter().all(known) {
+    if ![&spec.gres, &spec.gres_total, &spec.gres_per_task, &spec.gres_per_socket].into_iter().flatten().all(known) {
         return Err(Refusal::Gres);
     }
     let mut cpus: Vec<u64> = state
@@ -187,6 +195,15 @@ fn fits_ever(state: &State, spec: &JobSpec, partition: &Partition) -> Result<(),
     let nodes_most = spec.nodes_max.unwrap_or(u32::MAX) as usize;
     let most: u64 = cpus.iter().take(nodes_most).sum();
     let wanted = cpus_wanted(spec);
+    let usable_nodes = || state.nodes_of(partition).filter(|node| usable(spec, node));
+    let lacks = |wanted: &crate::spec::GresRequest| {
+        let all: u64 =
+            usable_nodes().map(|node| u64::from(node.gres_count(&wanted.name, wanted.kind.as_deref()))).sum();
+        all < u64::from(wanted.count)
+    };
+    if !spec.hold && spec.gres_total.iter().any(lacks) {
+        return Err(Refusal::NodeConfigUnavailable);
+    }
     if (cpus.len() as u32) < nodes_min || (most < wanted && !spec.overcommit) {
         return Err(Refusal::NodeConfigUnavailable);
     }
@@ -197,7 +214,7 @@ fn fits_ever(state: &State, spec: &JobSpec, partition: &Partition) -> Result<(),
 fn fits_on_the_first(state: &State, spec: &JobSpec, partition: &Partition) -> bool {
     let most = spec.nodes_max.unwrap_or(u32::MAX);
     let (wanted, mut cpus, mut count) = (cpus_wanted(spec), 0, 0);
-    let known = spec.gres.iter().all(|request| request.count > 0);
+    let known = spec.gres_of_node(1).all(|(_, _, count)| count > 0) && spec.gres_total.is_empty();
     for node in state.nodes_of(partition).filter(|node| usable(spec, node)) {
         count += 1;
         cpus += u64::from(node.inventory.cpus);
@@ -215,12 +232,24 @@ fn cpus_wanted(spec: &JobSpec) -> u64 {
     u64::from(spec.tasks()) * u64::from(spec.cpus_per_task())
 }
 
+/// Preferred features must be those of some node, and those of the script's node among those of all.
+fn admit_features(state: &State, spec: &JobSpec) -> Result<(), Refusal> {
+    let known = |feature: &String| state.nodes().any(|node| node.inventory.features.contains(feature));
+    if !spec.prefer.iter().all(known) {
+        return Err(Refusal::Prefer);
+    }
+    let among = |feature: &String| spec.features.contains(feature);
+    if spec.batch_features.iter().all(among) { Ok(()) } else { Err(Refusal::BatchFeatures) }
+}
+
 fn usable(spec: &JobSpec, node: &Node) -> bool {
     memory_fits(spec, node)
         && node.inventory.cpus >= cpus_on_one_node_min(spec)
         && spec.features.iter().all(|feature| node.inventory.features.contains(feature))
         && !spec.exclude.contains(&node.name)
-        && spec.gres.iter().all(|gres| node.gres_count(&gres.name, gres.kind.as_deref()) >= gres.count)
+        && (spec.hold || spec.layout.fits(&node.inventory))
+        && spec.mincpus.is_none_or(|least| node.inventory.cpus >= least)
+        && spec.gres_of_node(1).all(|(name, kind, count)| node.gres_count(name, kind) >= count)
 }
 
 fn cpus_on_one_node_min(spec: &JobSpec) -> u32 {
@@ -233,6 +262,10 @@ fn memory_fits(spec: &JobSpec, node: &Node) -> bool {
         MemoryRequest::PerNode(memory) => memory <= node.inventory.memory,
         MemoryRequest::PerCpu(MemoryMib(mib)) => {
             mib.saturating_mul(u64::from(cpus_on_one_node_min(spec))) <= node.inventory.memory.0
+        }
+        MemoryRequest::PerGpu(MemoryMib(mib)) => {
+            let gpus = spec.gres_of_node(1).filter(|(name, _, _)| *name == GPU).map(|(_, _, count)| u64::from(count));
+            mib.saturating_mul(gpus.sum()) <= node.inventory.memory.0
         }
         MemoryRequest::Default => true,
     }

@@ -163,7 +163,7 @@ impl World {
             let free = (0..node.inventory.cpus).filter(|cpu| !node.taken.cpus.contains(*cpu));
             let cpus: IndexSet = free.take((tasks * record.spec.cpus_per_task()) as usize).collect();
             let partition = self.state.partitions_of(record).next().expect("partition");
-            let memory = self.state.memory_on(record, partition, node, cpus.len() as u32);
+            let memory = self.state.memory_on(record, partition, node, cpus.len() as u32, 0);
             let gres = record.spec.gres.iter().map(|wanted| {
                 let have = node.gres_positions(&wanted.name, wanted.kind.as_deref());
                 let taken = node.gres_taken(&wanted.name);

@@ -191,7 +191,7 @@ pub fn array(spec: JobSpec, first: u32, last: u32, max_running: Option<u32>) -> 
 }
 
 pub fn with_gpus(spec: JobSpec, kind: Option<&str>, count: u32) -> JobSpec {
-    let gres = GresRequest { name: "gpu".to_owned(), kind: kind.map(str::to_owned), count };
+    let gres = GresRequest { name: "gpu".to_owned(), kind: kind.map(str::to_owned), count, bare: false };
     JobSpec { gres: vec![gres], ..spec }
 }
 
