@@ -7,7 +7,9 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::Path};
 
 use gpun_compat::option::submission::Submission;
 
-use crate::people::Person;
+use gpun_proto::core::spec::JobSpec;
+
+use crate::{login::Variables, people::Person};
 
 /// A login's search path, where the caller's own is not taken along.
 const LOGIN_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
@@ -30,12 +32,15 @@ pub struct Caller<'a> {
     pub dir: &'a Path,
     /// This machine's name.
     pub host: &'a str,
+    /// The environment of a login, where it was asked for; what is set already goes before it.
+    pub user_env: Variables,
 }
 
 /// The environment as `NAME=value`, each ended by NUL. `login` is asked for the caller's user record where a login's
 /// environment is wanted.
 pub fn build(asked: &Submission, caller: Caller<'_>, login: impl FnOnce() -> Option<Person>) -> Vec<u8> {
-    let own = caller.variables.into_iter().map(|(name, value)| (name.into_vec(), value.into_vec()));
+    let own = caller.variables;
+    let own = own.into_iter().map(|(name, value)| (name.into_vec(), value.into_vec()));
     let mut all = asked.export.apply(own);
     let only_nothing = asked.export_text.as_deref().is_some_and(|text| text.eq_ignore_ascii_case("NIL"));
     if asked.export.needs_login()
@@ -43,6 +48,11 @@ pub fn build(asked: &Submission, caller: Caller<'_>, login: impl FnOnce() -> Opt
         && let Some(person) = login()
     {
         login_environment(&person, &mut all);
+    }
+    for (name, value) in caller.user_env {
+        if !all.iter().any(|(have, _)| *have == name.as_encoded_bytes()) {
+            all.push((name.into_vec(), value.into_vec()));
+        }
     }
     let mut ours: Vec<(&str, String)> = vec![
         ("SLURM_PRIO_PROCESS", "0".to_owned()),
@@ -55,8 +65,11 @@ pub fn build(asked: &Submission, caller: Caller<'_>, login: impl FnOnce() -> Opt
             ours.push(("SLURM_GET_USER_ENV", "1".to_owned()));
         }
     }
-    ours.extend(asked.spec.cpus_per_task.map(|cpus| ("SLURM_TRES_PER_TASK", format!("cpu={cpus}"))));
-    ours.extend(asked.gpus_per_node_text.clone().map(|gpus| ("SLURM_GPUS_PER_NODE", gpus)));
+    if asked.user_env_s.is_some() && !ours.iter().any(|(name, _)| *name == "SLURM_GET_USER_ENV") {
+        ours.push(("SLURM_GET_USER_ENV", "1".to_owned()));
+    }
+    ours.extend(tres_per_task(&asked.spec).map(|text| ("SLURM_TRES_PER_TASK", text)));
+    ours.extend(asked.told.iter().cloned());
     ours.extend(LAUNCHERS.map(|(name, value)| (name, value.to_owned())));
     all.retain(|(name, _)| !ours.iter().any(|(own, _)| own.as_bytes() == name));
     all.extend(ours.into_iter().map(|(name, value)| (name.as_bytes().to_vec(), value.into_bytes())));
@@ -69,6 +82,17 @@ pub fn build(asked: &Submission, caller: Caller<'_>, login: impl FnOnce() -> Opt
         out.push(0);
     }
     out
+}
+
+/// `cpu=2,gres/gpu:1`: what each task was said to need.
+fn tres_per_task(spec: &JobSpec) -> Option<String> {
+    let cpus = spec.cpus_per_task.map(|cpus| format!("cpu={cpus}"));
+    let gres = spec.gres_per_task.iter().map(|one| {
+        let kind = one.kind.as_deref().map_or_else(String::new, |kind| format!(":{kind}"));
+        format!("gres/{}{kind}={}", one.name, one.count)
+    });
+    let parts: Vec<String> = cpus.into_iter().chain(gres).collect();
+    (!parts.is_empty()).then(|| parts.join(","))
 }
 
 /// What a login would set, where nothing else did.
@@ -107,7 +131,9 @@ mod tests {
         change(&mut asked);
         let variables = OWN.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let person = Person { name: "alice".into(), home: "/home/alice".into(), shell: "/bin/sh".into() };
-        let bytes = build(&asked, Caller { variables, dir: Path::new("/w"), host: "vm" }, || Some(person));
+        let bytes = build(&asked, Caller { variables, dir: Path::new("/w"), host: "vm", user_env: Vec::new() }, || {
+            Some(person)
+        });
         let text = String::from_utf8(bytes).unwrap();
         text.split_terminator('\0')
             .filter(|v| !LAUNCHERS.iter().any(|(n, _)| v.starts_with(n)))
@@ -155,7 +181,7 @@ mod tests {
     fn options_are_told() {
         let got = built(None, |asked| {
             asked.spec.cpus_per_task = Some(2);
-            asked.gpus_per_node_text = Some("a100:2".to_owned());
+            asked.told = vec![("SLURM_GPUS_PER_NODE", "a100:2".to_owned())];
         });
         assert!(got.contains(&"SLURM_TRES_PER_TASK=cpu=2".to_owned()), "{got:?}");
         assert!(got.contains(&"SLURM_GPUS_PER_NODE=a100:2".to_owned()), "{got:?}");
@@ -165,7 +191,7 @@ mod tests {
     fn a_variable_that_is_not_utf8_passes_through() {
         let asked = Submission::default();
         let variables = vec![(OsString::from_vec(b"X".to_vec()), OsString::from_vec(vec![0xff, b'=', 0xfe]))];
-        let bytes = build(&asked, Caller { variables, dir: Path::new("/"), host: "h" }, || None);
+        let bytes = build(&asked, Caller { variables, dir: Path::new("/"), host: "h", user_env: Vec::new() }, || None);
         assert!(bytes.starts_with(b"X=\xff=\xfe\0"));
     }
 }

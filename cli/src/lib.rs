@@ -10,6 +10,7 @@ pub mod controller;
 pub mod daemon;
 pub mod display;
 pub mod environment;
+pub mod login;
 pub mod nodefile;
 mod out;
 pub mod people;

@@ -43,6 +43,33 @@ fn look_up(uid: u32) -> Option<Person> {
     person(String::from_utf8_lossy(&asked.stdout).lines().next()?, &number)
 }
 
+/// The number of a user named by name or number.
+pub fn uid_of(name: &str) -> Option<u32> {
+    number_of("passwd", name)
+}
+
+/// The number of a group named by name or number.
+pub fn gid_of(name: &str) -> Option<u32> {
+    number_of("group", name)
+}
+
+/// The third field of the line with this name, of passwd(5) or group(5). A number stands for itself.
+fn number_of(table: &str, name: &str) -> Option<u32> {
+    if let Ok(number) = name.parse() {
+        return Some(number);
+    }
+    let of_line = |line: &str| {
+        let mut fields = line.split(':');
+        fields.next().filter(|have| *have == name)?;
+        fields.nth(1)?.parse().ok()
+    };
+    let local = fs::read_to_string(format!("/etc/{table}")).unwrap_or_default();
+    local.lines().find_map(of_line).or_else(|| {
+        let asked = Command::new("getent").args([table, name]).output().ok()?;
+        of_line(String::from_utf8_lossy(&asked.stdout).lines().next()?)
+    })
+}
+
 /// Reads a line of passwd(5) if it is of this number.
 fn person(line: &str, number: &str) -> Option<Person> {
     let fields: Vec<&str> = line.split(':').collect();
@@ -77,5 +104,7 @@ mod tests {
         let mut people = People::default();
         assert_eq!(people.name(0), "root");
         assert_eq!(people.name(4_000_000_111), "4000000111");
+        assert_eq!((uid_of("root"), gid_of("root"), uid_of("17")), (Some(0), Some(0), Some(17)));
+        assert_eq!((uid_of("no-such-user"), gid_of("no-such-group")), (None, None));
     }
 }

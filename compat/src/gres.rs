@@ -9,6 +9,8 @@ pub struct Gres {
     pub kind: Option<String>,
     /// How many.
     pub count: u64,
+    /// The number was not said.
+    pub bare: bool,
 }
 
 /// The text is no list of generic resources. The texts are Slurm's.
@@ -68,7 +70,7 @@ fn one(part: &str) -> Result<Gres, GresError> {
         None => 1,
         Some(c) => count(c).ok_or_else(bad)?,
     };
-    Ok(Gres { name: name.to_owned(), kind: kind.map(str::to_owned), count })
+    Ok(Gres { name: name.to_owned(), kind: kind.map(str::to_owned), count, bare: number.is_none() })
 }
 
 fn count(text: &str) -> Option<u64> {
@@ -88,13 +90,13 @@ fn count(text: &str) -> Option<u64> {
 }
 
 impl std::fmt::Display for Gres {
-    /// `gpu:a100:4` or `gpu:4`.
+    /// `gpu:a100:4`, `gpu:4`, or `gpu` where no number was said.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.name)?;
         if let Some(kind) = &self.kind {
             write!(f, ":{kind}")?;
         }
-        write!(f, ":{}", self.count)
+        if self.bare { Ok(()) } else { write!(f, ":{}", self.count) }
     }
 }
 
@@ -114,9 +116,9 @@ mod tests {
     fn lists_are_read() {
         for (text, want) in [
             ("gpu:1", Ok("gpu:1")),
-            ("gpu", Ok("gpu:1")),
+            ("gpu", Ok("gpu")),
             ("gpu:a100:2", Ok("gpu:a100:2")),
-            ("gpu:a100", Ok("gpu:a100:1")),
+            ("gpu:a100", Ok("gpu:a100")),
             ("none", Ok("(null)")),
             ("NONE", Ok("(null)")),
             ("", Ok("(null)")),

@@ -47,7 +47,7 @@ pub struct GresRequest {
     #[n(2)]
     pub count: u32,
     /// The number was not said: it is one.
-    #[cbor(n(3), default)]
+    #[cbor(n(3), default, skip_if = "is_false")]
     pub bare: bool,
 }
 
@@ -249,7 +249,7 @@ pub struct JobSpec {
     #[n(51)]
     pub no_kill: Option<bool>,
     /// Over as many nodes as may be.
-    #[cbor(n(52), default)]
+    #[cbor(n(52), default, skip_if = "is_false")]
     pub spread: bool,
     /// Features that nodes have if such are free (all of them).
     #[cbor(n(53), default, skip_if = "Vec::is_empty")]
@@ -284,6 +284,10 @@ pub struct JobSpec {
     /// How tasks are bound to resources.
     #[n(63)]
     pub tres_bind: Option<String>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl JobSpec {

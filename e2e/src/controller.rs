@@ -116,6 +116,7 @@ pub fn submit(quick: &mut Quick, request: RequestId, spec: &JobSpec) -> Result<R
         script: b"#!/bin/sh\ntrue\n".to_vec(),
         environment: b"PATH=/usr/bin:/bin\0".to_vec(),
         test_only: false,
+        ..Default::default()
     })?;
     match reply.result {
         Some(submit_reply::Result::JobId(id)) => Ok(Ok(id)),

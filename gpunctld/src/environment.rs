@@ -132,11 +132,13 @@ fn slurm_variables(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
     some("SLURM_NPROCS", ntasks);
     some("SLURM_NTASKS_PER_NODE", spec.ntasks_per_node.map(|tasks| tasks.to_string()));
     some("SLURM_CPUS_PER_TASK", spec.cpus_per_task.map(|cpus| cpus.to_string()));
+    some("SLURM_TRES_BIND", spec.tres_bind.clone());
     some("SLURM_RESTART_COUNT", (job.restarts > 0).then(|| job.restarts.to_string()));
     let default = facts.partition.and_then(|partition| partition.def_mem_per_cpu).or(settings.def_mem_per_cpu);
     match spec.memory {
         MemoryRequest::PerNode(memory) => some("SLURM_MEM_PER_NODE", Some(memory.0.to_string())),
         MemoryRequest::PerCpu(memory) => some("SLURM_MEM_PER_CPU", Some(memory.0.to_string())),
+        MemoryRequest::PerGpu(memory) => some("SLURM_MEM_PER_GPU", Some(memory.0.to_string())),
         MemoryRequest::Default => some("SLURM_MEM_PER_CPU", default.map(|memory| memory.0.to_string())),
     }
     out.extend(array_variables(job));
@@ -171,6 +173,7 @@ fn gpu_variables(places: &[Place<'_>]) -> Vec<(&'static str, String)> {
         ("ROCR_VISIBLE_DEVICES", visible),
         ("SLURM_GPUS_ON_NODE", indexes.len().to_string()),
         ("SLURM_JOB_GPUS", join(&mut indexes.iter())),
+        ("ZE_AFFINITY_MASK", join(&mut (0..indexes.len() as u32))),
     ]
 }
 

@@ -58,7 +58,11 @@ impl Controller for Rpc {
         let who = caller(&request)?;
         let request = request.into_inner();
         let spec: JobSpec = decode(&request.spec).map_err(bad)?;
-        let owner = self.owner(who).await?;
+        if (request.user.is_some() || request.group.is_some()) && who.uid != 0 {
+            let refusal = encode(&Refusal::AccessDenied);
+            return Ok(Response::new(pb::SubmitReply { result: Some(submit_reply::Result::Refusal(refusal)) }));
+        }
+        let owner = self.owner(self.run_as(who, request.user, request.group)).await?;
         if request.test_only {
             let result = match self.view().would_accept(&owner, &spec) {
                 Ok(_) => submit_reply::Result::JobId(0),
@@ -193,6 +197,12 @@ impl Rpc {
     async fn fresh_view(&self) -> Result<Arc<State>, Status> {
         let published = self.store.linearizable_view().await.map_err(not_readable)?;
         Ok(Arc::new(published.view.clone()))
+    }
+
+    /// Who a submission is for: the caller, or whom the superuser named. A user without a named group has the user's own.
+    fn run_as(&self, who: Identity, user: Option<u32>, group: Option<u32>) -> Identity {
+        let own = user.map(|uid| Identity { uid, gid: self.users.gid(uid).unwrap_or(uid) }).unwrap_or(who);
+        Identity { gid: group.unwrap_or(own.gid), ..own }
     }
 
     /// The owner record of a caller; the user directory may be slow, so it is asked off the runtime's threads.

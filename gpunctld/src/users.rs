@@ -42,6 +42,11 @@ impl Users {
         owner
     }
 
+    /// A user's own group.
+    pub fn gid(&self, uid: u32) -> Option<u32> {
+        User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.gid.as_raw())
+    }
+
     /// The number of a user named by name or number.
     pub fn uid(&self, name: &str) -> Option<u32> {
         let found = User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
@@ -80,7 +85,7 @@ mod tests {
         assert_eq!((root.user.as_str(), root.group.as_str()), ("root", "root"));
         let stranger = users.owner(3_999_999_999, 3_999_999_998);
         assert_eq!((stranger.user.as_str(), stranger.group.as_str()), ("3999999999", "3999999998"));
-        assert_eq!(users.uid("root"), Some(0));
+        assert_eq!((users.uid("root"), users.gid(0)), (Some(0), Some(0)));
         assert_eq!(users.uid("4242"), Some(4242));
         assert_eq!(users.uid("no-such-user"), None);
     }

@@ -10,7 +10,7 @@ use std::{
 
 use gpun_compat::{
     directive::{self, Directives},
-    jobid,
+    hostlist, jobid,
     names::error,
     option::{
         OptionError,
@@ -36,8 +36,9 @@ use crate::{
     command::up::host_name,
     controller,
     environment::{self, Caller},
+    login::{self, Variables},
     out::{self, complain},
-    people::People,
+    people::{self, People, Person},
     slurm,
 };
 
@@ -128,8 +129,20 @@ fn prepare(args: &[String]) -> Result<Prepared, OptionError> {
         complain(warning.trim_end());
     }
     let host = host_name();
-    let caller = Caller { variables: std::env::vars_os().collect(), dir: &dir, host: &host };
-    let login = || People::default().find(nix::unistd::Uid::current().as_raw()).cloned();
+    if let Some(file) = asked.nodefile.clone() {
+        asked.use_nodes(nodes_in(&file)?);
+    }
+    let (user, group) = run_as(&asked)?;
+    let who = user.unwrap_or_else(|| nix::unistd::Uid::current().as_raw());
+    let login = || People::default().find(who).cloned();
+    let user_env = asked.user_env_s.map_or_else(Vec::new, |limit_s| user_env(login(), limit_s));
+    let variables = match &asked.export_file {
+        None => std::env::vars_os().collect(),
+        Some(file) => login::from_file(file).map_err(|error| {
+            OptionError::new(COMMAND.program, &format!("--export-file: {file} cannot be read: {error}"), 1)
+        })?,
+    };
+    let caller = Caller { variables, dir: &dir, host: &host, user_env };
     let environment = environment::build(&asked, caller, login);
     fill(&mut asked.spec, &script, &line, args, &dir, host);
     let mut request_id = vec![0; 16];
@@ -138,8 +151,49 @@ fn prepare(args: &[String]) -> Result<Prepared, OptionError> {
         .map_err(|error| OptionError::new(COMMAND.program, &format!("the system gives no random bytes: {error}"), 1))?;
     let spec = encode(&asked.spec);
     let test_only = asked.test_only;
-    let request = pb::SubmitRequest { request_id, spec, script: script.bytes, environment, test_only };
+    let request = pb::SubmitRequest { request_id, spec, script: script.bytes, environment, test_only, user, group };
     Ok(Prepared::Job(Box::new(Ready { asked, request })))
+}
+
+/// The nodes that a file names, separated by commas, blanks or line ends.
+fn nodes_in(file: &str) -> Result<Vec<String>, OptionError> {
+    let refuse = |text: &str| {
+        let text = format!("{text}\nInvalid --nodefile node file");
+        Err(OptionError::new(COMMAND.program, &text, COMMAND.bad_option_status))
+    };
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => return refuse(&format!("Couldn't open node file {file}: {error}")),
+    };
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(",");
+    match hostlist::expand(&joined) {
+        Ok(nodes) if !nodes.is_empty() => Ok(nodes),
+        _ => refuse("Hostlist is empty!"),
+    }
+}
+
+/// The user and group to run as, where the superuser named others.
+fn run_as(asked: &Submission) -> Result<(Option<u32>, Option<u32>), OptionError> {
+    let unknown = |option: &str| {
+        let text = format!("Invalid {option} specification");
+        OptionError::new(COMMAND.program, &text, COMMAND.bad_option_status)
+    };
+    let user = asked.run_as.as_deref().map(|name| people::uid_of(name).ok_or_else(|| unknown("--uid"))).transpose()?;
+    let group =
+        asked.run_as_group.as_deref().map(|name| people::gid_of(name).ok_or_else(|| unknown("--gid"))).transpose()?;
+    Ok((user, group))
+}
+
+/// The environment of a login. Without it the job is submitted all the same, as with Slurm.
+fn user_env(person: Option<Person>, limit_s: u64) -> Variables {
+    let read = person.ok_or_else(|| "the user is not known".to_owned());
+    match read.and_then(|person| login::of_login(&person, Duration::from_secs(limit_s))) {
+        Ok(variables) => variables,
+        Err(why) => {
+            complain(&format!("sbatch: error: Failed to load the user's environment: {why}"));
+            Vec::new()
+        }
+    }
 }
 
 fn wrapped(command: &str) -> Script {

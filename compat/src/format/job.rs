@@ -1,7 +1,7 @@
 //! A job as a line or block shows it: what the record says, with Slurm's rules for what it does not say.
 
 use gpun_core::job::{ArrayRole, Hold, JobState};
-use gpun_core::spec::MemoryRequest;
+use gpun_core::spec::{GresRequest, MemoryRequest};
 use gpun_core::view::JobView;
 use gpun_core::{TimeLimit, TimeMs};
 
@@ -9,7 +9,7 @@ use super::Shown;
 use crate::pattern::{self, Values};
 use crate::time::{self, Limit};
 use crate::tres::Tres;
-use crate::{array, dependency, gres, hostlist, license, memory};
+use crate::{array, dependency, hostlist, license, memory};
 
 /// A job to show; or one waiting task of an array, with `squeue --array`.
 #[derive(Clone, Copy)]
@@ -127,15 +127,15 @@ impl<'a> JobRow<'a> {
         let spec = &self.job().spec;
         match &self.job().run {
             Some(run) if self.has_run() => run.cpus(),
-            _ if spec.overcommit => u64::from(spec.nodes_min()),
-            _ => (u64::from(spec.tasks()) * u64::from(spec.cpus_per_task())).max(u64::from(spec.nodes_min())),
+            _ => spec.cpus_of_job().max(u64::from(spec.nodes_min())),
         }
     }
 
     /// CPUs that each node must have at least.
     pub fn min_cpus(&self) -> u64 {
         let spec = &self.job().spec;
-        u64::from(spec.ntasks_per_node.unwrap_or(1).max(1)) * u64::from(spec.cpus_per_task())
+        let by_tasks = u64::from(spec.ntasks_per_node.unwrap_or(1).max(1)) * u64::from(spec.cpus_per_task());
+        by_tasks.max(u64::from(spec.mincpus.unwrap_or(0)))
     }
 
     /// `("CPU" or "Node", mebibytes)`: the memory asked for and what it is counted by.
@@ -143,6 +143,7 @@ impl<'a> JobRow<'a> {
         match (self.job().spec.memory, shown.def_mem_per_cpu_mib) {
             (MemoryRequest::PerNode(m), _) => ("Node", m.0),
             (MemoryRequest::PerCpu(m), _) => ("CPU", m.0),
+            (MemoryRequest::PerGpu(m), _) => ("TRES", m.0),
             (MemoryRequest::Default, Some(m)) => ("CPU", m),
             (MemoryRequest::Default, None) => ("Node", 0),
         }
@@ -152,6 +153,7 @@ impl<'a> JobRow<'a> {
         match (&self.job().run, self.min_memory(shown)) {
             (Some(run), _) if self.has_run() => run.allocs.iter().map(|a| a.memory.0).sum(),
             (_, ("CPU", m)) => m.saturating_mul(self.cpu_count()),
+            (_, ("TRES", m)) => m.saturating_mul(self.job().spec.gpus_of_job()),
             (_, (_, 0)) => self.view.memory_per_node.0.saturating_mul(u64::from(self.node_count())),
             (_, (_, m)) => m.saturating_mul(u64::from(self.node_count())),
         }
@@ -173,8 +175,8 @@ impl<'a> JobRow<'a> {
                 all.for_each(|g| out.add_gres(&g.name, g.indexes.len()));
             }
             _ => {
-                let nodes = out.nodes;
-                self.job().spec.gres.iter().for_each(|g| out.add_gres(&g.name, u64::from(g.count) * nodes));
+                let asked = self.job().spec.gres_of_job();
+                asked.iter().for_each(|(name, _, count)| out.add_gres(name, u64::from(*count)));
             }
         }
         out
@@ -182,12 +184,7 @@ impl<'a> JobRow<'a> {
 
     /// `gres/gpu:a100:2`, if generic resources were asked for.
     pub fn tres_per_node(&self) -> Option<String> {
-        let gres = &self.job().spec.gres;
-        let one = |g: &gpun_core::spec::GresRequest| {
-            let g = gres::Gres { name: g.name.clone(), kind: g.kind.clone(), count: u64::from(g.count) };
-            format!("gres/{g}")
-        };
-        (!gres.is_empty()).then(|| gres.iter().map(one).collect::<Vec<_>>().join(","))
+        gres_list(&self.job().spec.gres, ':')
     }
 
     /// When it started; for a waiting job, when it is expected to, or may at the earliest.
@@ -258,6 +255,47 @@ impl<'a> JobRow<'a> {
         or_null(Some(&license::text(&self.job().spec.licenses)))
     }
 
+    /// `gres/gpu:2` of the whole job, if any are asked for so.
+    pub fn tres_per_job(&self) -> Option<String> {
+        gres_list(&self.job().spec.gres_total, ':')
+            .filter(|_| self.job().spec.ntasks_per_gpu.is_none() || self.says_gpus())
+    }
+
+    /// GPUs of the whole job were asked for, and do not just follow from its tasks.
+    fn says_gpus(&self) -> bool {
+        let spec = &self.job().spec;
+        spec.ntasks_per_gpu.zip(spec.ntasks).is_none_or(|(each, tasks)| {
+            let follows = tasks.div_ceil(each);
+            spec.gres_total.iter().any(|one| one.kind.is_some() || one.count != follows)
+        })
+    }
+
+    /// `gres/gpu:1` of each socket.
+    pub fn tres_per_socket(&self) -> Option<String> {
+        gres_list(&self.job().spec.gres_per_socket, ':')
+    }
+
+    /// `cpu=2,gres/gpu=1` of each task.
+    pub fn tres_per_task(&self) -> Option<String> {
+        let spec = &self.job().spec;
+        let cpus = spec.cpus_per_task.filter(|n| *n > 1).map(|n| format!("cpu={n}"));
+        let parts: Vec<String> = cpus.into_iter().chain(gres_list(&spec.gres_per_task, '=')).collect();
+        (!parts.is_empty()).then(|| parts.join(","))
+    }
+
+    /// `gres/gpu:3`: CPUs for each GPU.
+    pub fn cpus_per_tres(&self) -> Option<String> {
+        self.job().spec.cpus_per_gpu.map(|each| format!("gres/gpu:{each}"))
+    }
+
+    /// `gres/gpu:100`: memory for each GPU, in mebibytes.
+    pub fn mem_per_tres(&self) -> Option<String> {
+        match self.job().spec.memory {
+            MemoryRequest::PerGpu(each) => Some(format!("gres/gpu:{}", each.0)),
+            _ => None,
+        }
+    }
+
     /// `OK`, `NO` or `YES`: how CPUs are shared.
     pub fn over_subscribe(&self) -> &'static str {
         let spec = &self.job().spec;
@@ -320,6 +358,22 @@ impl<'a> JobRow<'a> {
             (false, m) => memory::exact(m),
         }
     }
+}
+
+/// A number, or `*` where none is asked for.
+pub fn or_star(number: Option<u32>) -> String {
+    number.map_or_else(|| "*".to_owned(), |number| number.to_string())
+}
+
+fn gres_text(request: &GresRequest, joint: char) -> String {
+    let kind = request.kind.as_deref().map_or_else(String::new, |kind| format!(":{kind}"));
+    let count = if request.bare && joint == ':' { String::new() } else { format!("{joint}{}", request.count) };
+    format!("gres/{}{kind}{count}", request.name)
+}
+
+fn gres_list(list: &[GresRequest], joint: char) -> Option<String> {
+    let parts: Vec<String> = list.iter().map(|one| gres_text(one, joint)).collect();
+    (!parts.is_empty()).then(|| parts.join(","))
 }
 
 impl From<TimeLimit> for Limit {

@@ -4,7 +4,7 @@ use gpun_core::job::{ArrayRole, Hold, JobState, NodeAlloc};
 use gpun_core::view::JobView;
 
 use super::Shown;
-use super::job::{JobRow, NULL, or_null};
+use super::job::{JobRow, NULL, or_null, or_star};
 use super::squeue_fields::{exit_code, features, qos};
 use crate::names::{job_state, reason};
 use crate::time::Limit;
@@ -88,7 +88,9 @@ fn identity(row: &JobRow<'_>, detail: Detail) -> Vec<String> {
 fn times(row: &JobRow<'_>, shown: &Shown<'_>) -> Vec<String> {
     let job = &row.view.job;
     let waits = job.state == JobState::Pending;
-    let accrue = job.eligible.filter(|_| !waits || job.hold == Hold::None).filter(|e| *e <= shown.now());
+    // What runs has waited, even if it was held since.
+    let began = job.run.as_ref().filter(|_| !waits).map(|run| run.placed);
+    let accrue = job.eligible.filter(|e| !waits || (job.hold == Hold::None && *e <= shown.now())).or(began);
     let mut out = vec![
         format!(
             "RunTime={} TimeLimit={} TimeMin={}",
@@ -134,6 +136,7 @@ fn place(row: &JobRow<'_>) -> Vec<String> {
         format!("NodeList={}{planned}", row.node_list()),
     ];
     out.extend(row.view.nodes.first().filter(|_| row.has_run()).map(|first| format!("BatchHost={first}")));
+    out.extend((!spec.batch_features.is_empty()).then(|| format!("BatchFeatures={}", spec.batch_features.join("&"))));
     out
 }
 
@@ -162,14 +165,22 @@ fn resources(row: &JobRow<'_>, detail: Detail, shown: &Shown<'_>) -> Vec<String>
     let (per, memory_mib) = row.min_memory(shown);
     let mut out = vec![
         format!(
-            "NumNodes={} NumCPUs={} NumTasks={tasks} CPUs/Task={} ReqB:S:C:T=0:0:*:*",
+            "NumNodes={} NumCPUs={} NumTasks={tasks} CPUs/Task={} ReqB:S:C:T=0:0:{}:{}",
             node_range(row),
             row.cpu_count(),
-            spec.cpus_per_task()
+            spec.cpus_per_task(),
+            or_star(spec.layout.cores_per_socket),
+            or_star(spec.layout.threads_per_core)
         ),
         format!("ReqTRES={tres}"),
         format!("AllocTRES={}", if row.has_alloc() { tres.as_str() } else { NULL }),
-        format!("Socks/Node=* NtasksPerN:B:S:C={}:0:*:* CoreSpec=*", spec.ntasks_per_node.unwrap_or(0)),
+        format!(
+            "Socks/Node={} NtasksPerN:B:S:C={}:0:{}:{} CoreSpec=*",
+            or_star(spec.layout.sockets_per_node),
+            spec.ntasks_per_node.unwrap_or(0),
+            or_star(spec.layout.ntasks_per_socket),
+            or_star(spec.layout.ntasks_per_core)
+        ),
     ];
     if detail.details && row.has_alloc() {
         out.extend(allocations(row));
@@ -181,6 +192,7 @@ fn resources(row: &JobRow<'_>, detail: Detail, shown: &Shown<'_>) -> Vec<String>
         JobRow::size(memory_mib, shown)
     ));
     out.push(format!("Features={} DelayBoot=00:00:00", features(row)));
+    out.extend((!spec.prefer.is_empty()).then(|| format!("Prefer={}", spec.prefer.join("&"))));
     out.extend(spec.reservation.as_deref().map(|r| format!("Reservation={r}")));
     out.push(format!(
         "OverSubscribe={} Contiguous={} Licenses={} Network={NULL}",
@@ -226,12 +238,22 @@ fn files(row: &JobRow<'_>) -> Vec<String> {
     let out_file = row.expanded(&row.std_out());
     let mut out = vec![format!("Command={}", row.command()), format!("WorkDir={}", spec.work_dir)];
     out.extend(spec.comment.as_deref().map(|c| format!("Comment={c} ")));
+    out.extend(spec.extra.as_deref().map(|e| format!("Extra={e} ")));
     out.push(format!("StdErr={}", row.std_err().map_or_else(|| out_file.clone(), |p| row.expanded(&p))));
     out.push(format!("StdIn={}", row.expanded(&row.std_in())));
     out.push(format!("StdOut={out_file}"));
+    out.extend(spec.spread.then(|| "SpreadJob=Yes".to_owned()));
+    let yes = |on: bool| if on { "Yes" } else { "No" };
+    out.extend(spec.gres_binding.map(|on| format!("GresEnforceBind={}", yes(on))));
+    out.extend(spec.kill_on_invalid_dep.map(|on| format!("KillOInInvalidDependent={}", yes(on))));
+    out.extend(row.cpus_per_tres().map(|t| format!("CpusPerTres={t}")));
+    out.extend(row.mem_per_tres().map(|t| format!("MemPerTres={t}")));
+    out.extend(spec.tres_bind.as_deref().map(|t| format!("TresBind={t}")));
+    out.extend(row.tres_per_job().map(|t| format!("TresPerJob={t}")));
     out.extend(row.tres_per_node().map(|t| format!("TresPerNode={t}")));
-    out.extend(spec.cpus_per_task.filter(|n| *n > 1).map(|n| format!("TresPerTask=cpu={n}")));
-    out.extend(spec.kill_on_invalid_dep.map(|on| format!("KillOInInvalidDependent={}", if on { "Yes" } else { "No" })));
+    out.extend(row.tres_per_socket().map(|t| format!("TresPerSocket={t}")));
+    out.extend(row.tres_per_task().map(|t| format!("TresPerTask={t}")));
+    out.extend(spec.ntasks_per_gpu.map(|n| format!("NtasksPerTRES={n}")));
     out.extend(spec.container_image.as_deref().map(|i| format!("Container={i}")));
     out
 }

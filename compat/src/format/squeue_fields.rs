@@ -1,6 +1,6 @@
 //! The fields of `squeue`, one a row.
 
-use super::job::{JobRow, NULL, or_null};
+use super::job::{JobRow, NULL, or_null, or_star};
 use super::{Key, Shown};
 use crate::names::{job_state, reason};
 use crate::{hostlist, time};
@@ -35,6 +35,11 @@ macro_rules! fixed {
     ($letter:literal, $name:literal, $header:literal, $text:expr) => {
         field($letter, $name, $header, |_, _| $text.to_owned())
     };
+}
+
+/// A text, or `N/A`.
+fn or_na(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "N/A".to_owned())
 }
 
 /// `n1,n2` in ranged form, or nothing.
@@ -72,11 +77,11 @@ pub static FIELDS: &[Field] = &[
     named("Container", "CONTAINER", |r, _| or_null(r.view.job.spec.container_image.as_deref())),
     fixed!("ContainerId", "CONTAINERID", NULL),
     field('O', "Contiguous", "CONTIGUOUS", |r, _| u8::from(r.view.job.spec.contiguous).to_string()),
-    fixed!('I', "Cores", "CORES_PER_SOCKET", "*"),
+    field('I', "Cores", "CORES_PER_SOCKET", |r, _| or_star(r.view.job.spec.layout.cores_per_socket)),
     fixed!('X', "CoreSpec", "CORE_SPEC", "N/A"),
     named("CPUsPerTask", "CPUS_PER_TASK", |r, _| r.view.job.spec.cpus_per_task().to_string()),
     named("cpus-per-task", "CPUS_PER_TASK", |r, _| r.view.job.spec.cpus_per_task().to_string()),
-    fixed!("cpus-per-tres", "CPUS_PER_TRES", "N/A"),
+    named("cpus-per-tres", "CPUS_PER_TRES", |r, _| or_na(r.cpus_per_tres())),
     named("Deadline", "DEADLINE", |r, s| s.time_or(r.view.job.spec.deadline, "N/A")),
     fixed!("DelayBoot", "DELAY_BOOT", "0:00"),
     field('E', "Dependency", "DEPENDENCY", |r, _| r.dependency()),
@@ -97,7 +102,7 @@ pub static FIELDS: &[Field] = &[
     field('W', "Licenses", "LICENSES", |r, _| r.licenses()),
     named("MaxCPUs", "MAX_CPUS", |r, _| r.cpu_count().to_string()),
     named("MaxNodes", "MAX_NODES", |r, _| r.view.job.spec.nodes_max.filter(|_| !r.has_run()).unwrap_or_else(|| r.node_count()).to_string()),
-    fixed!("mem-per-tres", "MEM_PER_TRES", "N/A"),
+    named("mem-per-tres", "MEM_PER_TRES", |r, _| or_na(r.mem_per_tres())),
     fixed!("MCSLabel", "MCSLABEL", NULL),
     field('c', "MinCPUs", "MIN_CPUS", |r, _| r.min_cpus().to_string()),
     field('m', "MinMemory", "MIN_MEMORY", |r, s| JobRow::size(r.min_memory(s).1, s)),
@@ -107,9 +112,9 @@ pub static FIELDS: &[Field] = &[
     fixed!("Network", "NETWORK", NULL),
     field('y', "Nice", "NICE", |r, _| r.view.job.spec.nice.to_string()),
     field('N', "NodeList", "NODELIST", |r, _| r.node_list()),
-    fixed!("NTPerCore", "NTASKS_PER_CORE", "N/A"),
+    named("NTPerCore", "NTASKS_PER_CORE", |r, _| or_na(r.view.job.spec.layout.ntasks_per_core.map(|n| n.to_string()))),
     named("NTPerNode", "NTASKS_PER_NODE", |r, _| r.view.job.spec.ntasks_per_node.unwrap_or(0).to_string()),
-    fixed!("NTPerSocket", "NTASKS_PER_SOCKET", "N/A"),
+    named("NTPerSocket", "NTASKS_PER_SOCKET", |r, _| or_na(r.view.job.spec.layout.ntasks_per_socket.map(|n| n.to_string()))),
     fixed!("NTPerBoard", "NTASKS_PER_BOARD", "0"),
     field('C', "NumCPUs", "CPUS", |r, _| r.cpu_count().to_string()),
     field('D', "NumNodes", "NODES", |r, _| r.node_count().to_string()),
@@ -120,7 +125,7 @@ pub static FIELDS: &[Field] = &[
     field('P', "Partition", "PARTITION", |r, _| r.partition()),
     named("PendingTime", "PENDING_TIME", |r, s| pending_s(r, s).to_string()),
     fixed!("PreemptTime", "PREEMPT_TIME", "N/A"),
-    fixed!("Prefer", "PREFER", NULL),
+    named("Prefer", "PREFER", |r, _| or_null(Some(&r.view.job.spec.prefer.join("&")))),
     field('p', "Priority", "PRIORITY", |r, _| format!("{:.14}", f64::from(r.view.job.priority) / 4_294_967_296.0)),
     field('Q', "PriorityLong", "PRIORITY", |r, _| r.view.job.priority.to_string()),
     fixed!("Profile", "PROFILE", "NotSet"),
@@ -135,12 +140,15 @@ pub static FIELDS: &[Field] = &[
     fixed!("ResizeTime", "RESIZE_TIME", "N/A"),
     named("RestartCnt", "RESTART_COUNT", |r, _| r.view.job.restarts.to_string()),
     field('Y', "SchedNodes", "SCHEDNODES", |r, _| or_null(Some(&list(&r.view.planned_nodes)))),
-    fixed!('z', "SCT", "S:C:T", "*:*:*"),
+    field('z', "SCT", "S:C:T", |r, _| {
+        let layout = &r.view.job.spec.layout;
+        [layout.sockets_per_node, layout.cores_per_socket, layout.threads_per_core].map(or_star).join(":")
+    }),
     fixed!("SiblingsActive", "ACTIVE_SIBLINGS", "NA"),
     fixed!("SiblingsActiveRaw", "ACTIVE_SIBLINGS_RAW", "NA"),
     fixed!("SiblingsViable", "VIABLE_SIBLINGS", "NA"),
     fixed!("SiblingsViableRaw", "VIALBLE_SIBLINGS_RAW", "NA"),
-    fixed!('H', "Sockets", "SOCKETS_PER_NODE", "*"),
+    field('H', "Sockets", "SOCKETS_PER_NODE", |r, _| or_star(r.view.job.spec.layout.sockets_per_node)),
     fixed!("SPerBoard", "SOCKETS_PER_BOARD", "0"),
     field('S', "StartTime", "START_TIME", |r, s| s.time_or(r.start(), "N/A")),
     field('T', "State", "STATE", |r, _| job_state::of(&r.view.job).long.to_owned()),
@@ -150,17 +158,17 @@ pub static FIELDS: &[Field] = &[
     named("StdOut", "STDOUT", |r, s| file(r, s, Some(r.std_out()))),
     field('V', "SubmitTime", "SUBMIT_TIME", |r, s| s.time(r.view.job.submitted)),
     fixed!("system_comment", "SYSTEM_COMMENT", NULL),
-    fixed!('J', "Threads", "THREADS_PER_CORE", "*"),
+    field('J', "Threads", "THREADS_PER_CORE", |r, _| or_star(r.view.job.spec.layout.threads_per_core)),
     field('L', "TimeLeft", "TIME_LEFT", |r, s| r.left(s)),
     field('l', "TimeLimit", "TIME_LIMIT", |r, _| crate::time::Limit::from(r.view.job.time_limit).short()),
     field('M', "TimeUsed", "TIME", |r, s| time::short(r.used_s(s))),
     named("tres-alloc", "TRES_ALLOC", |r, s| r.tres(s).show()),
-    fixed!("tres-bind", "TRES_BIND", "N/A"),
+    named("tres-bind", "TRES_BIND", |r, _| or_na(r.view.job.spec.tres_bind.clone())),
     fixed!("tres-freq", "TRES_FREQ", "N/A"),
-    fixed!("tres-per-job", "TRES_PER_JOB", "N/A"),
+    named("tres-per-job", "TRES_PER_JOB", |r, _| or_na(r.tres_per_job())),
     field('b', "tres-per-node", "TRES_PER_NODE", |r, _| r.tres_per_node().unwrap_or_else(|| "N/A".to_owned())),
-    fixed!("tres-per-socket", "TRES_PER_SOCKET", "N/A"),
-    named("tres-per-task", "TRES_PER_TASK", |r, _| r.view.job.spec.cpus_per_task.filter(|n| *n > 1).map_or_else(|| "N/A".to_owned(), |n| format!("cpu={n}"))),
+    named("tres-per-socket", "TRES_PER_SOCKET", |r, _| or_na(r.tres_per_socket())),
+    named("tres-per-task", "TRES_PER_TASK", |r, _| or_na(r.tres_per_task())),
     field('U', "UserId", "UID", |r, _| r.view.job.owner.uid.to_string()),
     field('u', "UserName", "USER", |r, _| r.view.job.owner.user.clone()),
     fixed!("Wait4Switch", "WAIT4SWITCH", "0:00"),

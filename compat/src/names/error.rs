@@ -66,6 +66,11 @@ pub const ALL: &[Message] = &[
     message(2085, "Job is not running"),
     message(2087, "Job is not suspended"),
     message(2090, "Slurm internal error, contact system administrator"),
+    message(2106, "Job not heterogeneous job"),
+    message(2107, "Job not heterogeneous job leader"),
+    message(2114, "Job --batch option is invalid or not a subset of --constraint"),
+    message(2115, "Invalid Trackable RESource (TRES) specification"),
+    message(2133, "Invalid preferred feature specification"),
 ];
 
 /// Printed when no controller answers.
@@ -119,6 +124,11 @@ pub fn of(refusal: &Refusal, doing: Doing) -> String {
         Refusal::RequeueDisabled => 2037,
         Refusal::Dependency => 2038,
         Refusal::License => 2048,
+        // Slurm prints these lines of its own before the error.
+        Refusal::CpusPerNode => return "CPU count per node can not be satisfied".to_owned(),
+        Refusal::Layout => return "Socket, core and/or thread specification can not be satisfied".to_owned(),
+        Refusal::Prefer => 2133,
+        Refusal::BatchFeatures => 2114,
         Refusal::CircularDependency => 2071,
         other => return other.to_string(),
     };
@@ -129,7 +139,7 @@ pub fn of(refusal: &Refusal, doing: Doing) -> String {
 pub fn submission(refusal: &Refusal) -> String {
     let said = of(refusal, Doing::Submit);
     match refusal {
-        Refusal::Memory => {
+        Refusal::Memory | Refusal::CpusPerNode | Refusal::Layout => {
             format!("sbatch: error: {said}\nsbatch: error: Batch job submission failed: {}\n", text(2014))
         }
         _ => format!("sbatch: error: Batch job submission failed: {said}\n"),

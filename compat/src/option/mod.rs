@@ -5,7 +5,9 @@
 //! no table is an error, and a flag that is refused says so: none is silently ignored.
 
 pub mod getopt;
+mod gpus;
 pub mod help;
+mod layout;
 pub mod sbatch;
 pub mod scancel;
 pub mod scontrol;

@@ -3,7 +3,7 @@
 use super::Support::{Done, Harmless, Refused};
 use super::Takes::{Nothing, Optional, Value};
 use super::submission::{Submission, set};
-use super::{Command, Context, Flag, Given, OptionError, Row, Source, Support, Takes, getopt};
+use super::{Command, Context, Flag, Given, OptionError, Row, Source, Support, Takes, getopt, gpus, layout};
 use crate::directive::{Directives, ScriptError};
 
 type Set = fn(&mut Submission, &Given<'_>) -> Result<(), super::Bad>;
@@ -31,8 +31,6 @@ const fn refused(
     row(long, short, takes, env, Refused(why), set::nothing, help)
 }
 
-const GPUS: &str = "ask for GPUs on each node, with --gpus-per-node or --gres=gpu:N";
-const LAYOUT: &str = "the layout of tasks on cores is not chosen yet; leave it out";
 const LATER: &str = "it comes in a later release; leave it out";
 const NEVER: &str = "there is nothing like it here; leave it out";
 
@@ -46,7 +44,7 @@ pub static ROWS: &[Row<Submission>] = &[
     row("account", Some('A'), Value("name"), &["SBATCH_ACCOUNT"], Done, set::account, "account to charge"),
     refused("acctg-freq", None, Value("freq"), &["SBATCH_ACCTG_FREQ"], "how often usage is sampled", "usage is always measured by the kernel; leave it out"),
     row("array", Some('a'), Value("indexes"), &["SBATCH_ARRAY_INX"], Done, set::array, "make an array of these task numbers, such as 0-15:4%2"),
-    refused("batch", None, Value("features"), &["SBATCH_BATCH"], "features of the node that runs the script", LATER),
+    row("batch", None, Value("features"), &["SBATCH_BATCH"], Done, layout::batch, "features of the node that runs the script, among those of --constraint"),
     refused("bb", None, Value("spec"), &[], "burst buffer", NEVER),
     refused("bbf", None, Value("file"), &[], "burst buffer, from a file", NEVER),
     row("begin", Some('b'), Value("time"), &[], Done, set::begin, "do not start before this time (16:00, tomorrow, now+2hours, 2030-01-02T03:04)"),
@@ -66,33 +64,33 @@ pub static ROWS: &[Row<Submission>] = &[
     refused("container-writable", None, Nothing, &[], "let the job change the image's files", LATER),
     row("contiguous", None, Nothing, &[], Done, set::contiguous, "neighbouring nodes only"),
     refused("core-spec", Some('S'), Value("cores"), &["SBATCH_CORE_SPEC"], "cores kept for the system", "AllowSpecResourcesUsage is not offered; leave it out"),
-    refused("cores-per-socket", None, Value("n"), &[], "least cores of a socket", LAYOUT),
+    row("cores-per-socket", None, Value("n"), &[], Done, layout::cores_per_socket, "least cores of a socket"),
     refused("cpu-freq", None, Value("spec"), &["SLURM_CPU_FREQ_REQ"], "CPU frequency", NEVER),
-    refused("cpus-per-gpu", None, Value("n"), &["SBATCH_CPUS_PER_GPU"], "CPUs for each GPU", "use --cpus-per-task"),
+    row("cpus-per-gpu", None, Value("n"), &["SBATCH_CPUS_PER_GPU"], Done, gpus::cpus_per_gpu, "CPUs for each GPU"),
     row("cpus-per-task", Some('c'), Value("n"), &[], Done, set::cpus_per_task, "CPUs for each task"),
     row("deadline", None, Value("time"), &[], Done, set::deadline, "give the job up if it cannot end by this time"),
     refused("delay-boot", None, Value("minutes"), &["SBATCH_DELAY_BOOT"], "how long to wait for nodes with the features", NEVER),
     row("dependency", Some('d'), Value("list"), &[], Done, set::dependency, "wait for other jobs: after, afterany, afterok, afternotok or aftercorr:ID[_TASK][:ID...], singleton; joined by , for all or ? for any"),
-    refused("distribution", Some('m'), Value("method"), &["SBATCH_DISTRIBUTION"], "how tasks are laid over nodes", LAYOUT),
+    row("distribution", Some('m'), Value("method"), &["SBATCH_DISTRIBUTION"], Done, layout::distribution, "how tasks are laid over nodes"),
     row("error", Some('e'), Value("file"), &["SBATCH_ERROR"], Done, set::error, "file for standard error; follows --output if not given"),
     row("exclude", Some('x'), Value("nodes"), &[], Done, set::exclude, "nodes that are not to be used"),
     row("exclusive", None, Optional("user|mcs|topo"), &["SBATCH_EXCLUSIVE"], Done, set::exclusive, "whole nodes, shared with no other job"),
     row("export", None, Optional("names"), &["SBATCH_EXPORT"], Done, set::export, "variables for the job: ALL, NONE, or names and NAME=VALUE, comma separated"),
-    refused("export-file", None, Value("file|fd"), &[], "variables for the job, from a file", "use --export"),
-    refused("extra", None, Value("text"), &[], "free text for scheduling plugins", "use --comment"),
-    refused("extra-node-info", Some('B'), Value("s[:c[:t]]"), &[], "sockets, cores and threads of a node", LAYOUT),
-    refused("get-user-env", None, Optional("timeout"), &["SBATCH_GET_USER_ENV"], "take the environment of a login", "use --export=NONE, or source the profile in the script"),
-    refused("gid", None, Value("group"), &[], "group to run as, for root", "run sbatch as that user"),
-    refused("gpu-bind", None, Value("type"), &["SBATCH_GPU_BIND"], "how tasks are bound to GPUs", LAYOUT),
+    row("export-file", None, Value("file|fd"), &[], Done, set::export_file, "variables for the job from a file of NAME=VALUE ended by NUL, or from an open file's number"),
+    row("extra", None, Value("text"), &[], Done, layout::extra, "free text for scheduling plugins"),
+    row("extra-node-info", Some('B'), Value("s[:c[:t]]"), &[], Done, layout::extra_node_info, "least sockets, cores and threads of a node"),
+    row("get-user-env", None, Optional("timeout"), &["SBATCH_GET_USER_ENV"], Done, set::get_user_env, "take the environment of a login, read at the submission"),
+    row("gid", None, Value("group"), &[], Done, set::gid, "group to run as, for root"),
+    row("gpu-bind", None, Value("type"), &["SBATCH_GPU_BIND"], Done, layout::gpu_bind, "how tasks are bound to GPUs"),
     refused("gpu-freq", None, Value("spec"), &["SBATCH_GPU_FREQ"], "GPU frequency", NEVER),
-    refused("gpus", Some('G'), Value("[type:]n"), &["SBATCH_GPUS"], "GPUs for the whole job", GPUS),
-    row("gpus-per-node", None, Value("[type:]n"), &["SBATCH_GPUS_PER_NODE"], Done, set::gpus_per_node, "GPUs on each node"),
-    refused("gpus-per-socket", None, Value("[type:]n"), &[], "GPUs for each socket", GPUS),
-    refused("gpus-per-task", None, Value("[type:]n"), &["SBATCH_GPUS_PER_TASK"], "GPUs for each task", GPUS),
-    row("gres", None, Value("list"), &["SBATCH_GRES"], Done, set::gres, "generic resources on each node, such as gpu:a100:2"),
-    refused("gres-flags", None, Value("flags"), &["SBATCH_GRES_FLAGS"], "how generic resources are bound", LAYOUT),
+    row("gpus", Some('G'), Value("[type:]n"), &["SBATCH_GPUS"], Done, gpus::gpus, "GPUs for the whole job"),
+    row("gpus-per-node", None, Value("[type:]n"), &["SBATCH_GPUS_PER_NODE"], Done, gpus::gpus_per_node, "GPUs on each node"),
+    row("gpus-per-socket", None, Value("[type:]n"), &[], Done, gpus::gpus_per_socket, "GPUs for each socket"),
+    row("gpus-per-task", None, Value("[type:]n"), &["SBATCH_GPUS_PER_TASK"], Done, gpus::gpus_per_task, "GPUs for each task"),
+    row("gres", None, Value("list"), &["SBATCH_GRES"], Done, gpus::gres, "generic resources on each node, such as gpu:a100:2"),
+    row("gres-flags", None, Value("flags"), &["SBATCH_GRES_FLAGS"], Done, layout::gres_flags, "how generic resources are bound"),
     row("help", Some('h'), Nothing, &[], Done, set::help, "show this help"),
-    refused("hint", None, Value("type"), &["SBATCH_HINT", "SLURM_HINT"], "what the job needs most", LAYOUT),
+    row("hint", None, Value("type"), &["SBATCH_HINT", "SLURM_HINT"], Done, layout::hint, "what the job needs most: compute_bound, memory_bound, multithread, nomultithread"),
     row("hold", Some('H'), Nothing, &[], Done, set::hold, "submit held; scontrol release lets it run"),
     row("ignore-pbs", None, Nothing, &["SBATCH_IGNORE_PBS"], Done, set::ignore_pbs, "take no heed of #PBS and #BSUB lines"),
     row("input", Some('i'), Value("file"), &["SBATCH_INPUT"], Done, set::input, "file for standard input"),
@@ -103,22 +101,22 @@ pub static ROWS: &[Row<Submission>] = &[
     refused("mail-user", None, Value("address"), &[], "whom to send mail", "mail comes in a later release; leave it out"),
     refused("mcs-label", None, Value("label"), &[], "security label", NEVER),
     row("mem", None, Value("size"), &["SBATCH_MEM_PER_NODE"], Done, set::mem, "memory on each node, with K, M, G or T; 0 is all of it"),
-    refused("mem-bind", None, Value("type"), &["SBATCH_MEM_BIND"], "how tasks are bound to memory", LAYOUT),
+    row("mem-bind", None, Value("type"), &["SBATCH_MEM_BIND"], Done, layout::mem_bind, "how tasks are bound to memory"),
     row("mem-per-cpu", None, Value("size"), &["SBATCH_MEM_PER_CPU"], Done, set::mem_per_cpu, "memory for each CPU"),
-    refused("mem-per-gpu", None, Value("size"), &["SBATCH_MEM_PER_GPU"], "memory for each GPU", "use --mem"),
-    refused("mincpus", None, Value("n"), &[], "least CPUs of a node", "use --ntasks-per-node with --cpus-per-task"),
+    row("mem-per-gpu", None, Value("size"), &["SBATCH_MEM_PER_GPU"], Done, gpus::mem_per_gpu, "memory for each GPU"),
+    row("mincpus", None, Value("n"), &[], Done, layout::mincpus, "least CPUs of a node"),
     refused("network", None, Value("spec"), &["SBATCH_NETWORK"], "network to use", NEVER),
     row("nice", None, Optional("value"), &[], Done, set::nice, "lower the priority by this (100 if not said)"),
-    refused("no-kill", Some('k'), Optional("off"), &["SBATCH_NO_KILL"], "go on when a node is lost", LATER),
+    row("no-kill", Some('k'), Optional("off"), &["SBATCH_NO_KILL"], Done, layout::no_kill, "go on when a node is lost that does not run the script"),
     row("no-requeue", None, Nothing, &["SBATCH_NO_REQUEUE"], Done, set::no_requeue, "never put the job back into the queue"),
-    refused("nodefile", Some('F'), Value("file"), &[], "nodes to use, from a file", "use --nodelist"),
+    row("nodefile", Some('F'), Value("file"), &[], Done, set::nodefile, "nodes to use, from a file"),
     row("nodelist", Some('w'), Value("nodes"), &[], Done, set::nodelist, "nodes that must be among those used"),
     row("nodes", Some('N'), Value("min[-max]"), &[], Done, set::nodes, "number of nodes"),
     row("ntasks", Some('n'), Value("n"), &[], Done, set::ntasks, "number of tasks"),
-    refused("ntasks-per-core", None, Value("n"), &[], "most tasks on a core", LAYOUT),
-    refused("ntasks-per-gpu", None, Value("n"), &[], "tasks for each GPU", LAYOUT),
+    row("ntasks-per-core", None, Value("n"), &[], Done, layout::ntasks_per_core, "most tasks on a core"),
+    row("ntasks-per-gpu", None, Value("n"), &[], Done, gpus::ntasks_per_gpu, "tasks for each GPU"),
     row("ntasks-per-node", None, Value("n"), &[], Done, set::ntasks_per_node, "tasks on each node"),
-    refused("ntasks-per-socket", None, Value("n"), &[], "most tasks on a socket", LAYOUT),
+    row("ntasks-per-socket", None, Value("n"), &[], Done, layout::ntasks_per_socket, "most tasks on a socket"),
     refused("oom-kill-step", None, Optional("0|1"), &["SBATCH_OOM_KILL_STEP"], "end the whole step when one task is out of memory", LATER),
     row("open-mode", None, Value("append|truncate"), &["SBATCH_OPEN_MODE"], Done, set::open_mode, "how output files that exist are opened"),
     row("output", Some('o'), Value("file"), &["SBATCH_OUTPUT"], Done, set::output, "file for standard output; slurm-%j.out if not given"),
@@ -126,7 +124,7 @@ pub static ROWS: &[Row<Submission>] = &[
     row("oversubscribe", Some('s'), Nothing, &[], Done, set::oversubscribe, "CPUs may be shared with jobs that say the same"),
     row("parsable", None, Nothing, &[], Done, set::parsable, "print only the job's id, and ;CLUSTER if one was named"),
     row("partition", Some('p'), Value("names"), &["SBATCH_PARTITION"], Done, set::partition, "partition to run in; the first of several that can"),
-    refused("prefer", None, Value("features"), &[], "features that nodes should have", "use --constraint"),
+    row("prefer", None, Value("features"), &[], Done, layout::prefer, "features that nodes should have; others are used where none is free"),
     row("priority", None, Value("value"), &[], Done, set::priority, "a fixed priority, for operators; or TOP"),
     refused("profile", None, Value("type"), &["SBATCH_PROFILE"], "record a profile", NEVER),
     row("propagate", None, Optional("limits"), &[], Harmless("the submitter's resource limits are always carried over"), set::nothing, "carry the resource limits over"),
@@ -138,20 +136,20 @@ pub static ROWS: &[Row<Submission>] = &[
     refused("resv-ports", None, Optional("n"), &[], "reserve ports", NEVER),
     refused("segment", None, Value("n"), &[], "nodes of one block of the topology", NEVER),
     row("signal", None, Value("[B:]sig[@seconds]"), &["SBATCH_SIGNAL"], Done, set::signal, "send a signal before the time is over (60 seconds if not said)"),
-    refused("sockets-per-node", None, Value("n"), &[], "least sockets of a node", LAYOUT),
-    refused("spread-job", None, Nothing, &["SBATCH_SPREAD_JOB"], "use as many nodes as possible", "use --nodes"),
+    row("sockets-per-node", None, Value("n"), &[], Done, layout::sockets_per_node, "least sockets of a node"),
+    row("spread-job", None, Nothing, &["SBATCH_SPREAD_JOB"], Done, layout::spread_job, "use as many nodes as possible"),
     refused("stepmgr", None, Nothing, &[], "manage steps on the first node", "steps are always managed on the nodes; leave it out"),
     refused("switches", None, Value("n[@time]"), &["SBATCH_REQ_SWITCH"], "most switches between the nodes", NEVER),
     row("tasks-per-node", None, Value("n"), &[], Done, set::ntasks_per_node, "the same as --ntasks-per-node"),
     row("test-only", None, Nothing, &[], Done, set::test_only, "say whether the job would be accepted, and submit nothing"),
     refused("thread-spec", None, Value("n"), &["SBATCH_THREAD_SPEC"], "threads kept for the system", NEVER),
-    refused("threads-per-core", None, Value("n"), &["SBATCH_THREADS_PER_CORE"], "least threads of a core", LAYOUT),
+    row("threads-per-core", None, Value("n"), &["SBATCH_THREADS_PER_CORE"], Done, layout::threads_per_core, "least threads of a core; no more are used"),
     row("time", Some('t'), Value("limit"), &["SBATCH_TIMELIMIT"], Done, set::time, "limit of the run time: minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S"),
     row("time-min", None, Value("limit"), &[], Done, set::time_min, "the shortest limit that is of use"),
     row("tmp", None, Value("size"), &[], Done, set::tmp, "least temporary disk of a node"),
-    refused("tres-bind", None, Value("spec"), &["SBATCH_TRES_BIND"], "how tasks are bound to resources", LAYOUT),
-    refused("tres-per-task", None, Value("list"), &["SBATCH_TRES_PER_TASK"], "resources for each task", GPUS),
-    refused("uid", None, Value("user"), &[], "user to run as, for root", "run sbatch as that user"),
+    row("tres-bind", None, Value("spec"), &["SBATCH_TRES_BIND"], Done, layout::tres_bind, "how tasks are bound to resources"),
+    row("tres-per-task", None, Value("list"), &["SBATCH_TRES_PER_TASK"], Done, gpus::tres_per_task, "resources for each task"),
+    row("uid", None, Value("user"), &[], Done, set::uid, "user to run as, for root"),
     row("usage", None, Nothing, &[], Done, set::usage, "show the options in short"),
     row("use-min-nodes", None, Nothing, &["SBATCH_USE_MIN_NODES"], Harmless("the fewest nodes that fit are always preferred"), set::nothing, "prefer fewer nodes"),
     row("verbose", Some('v'), Nothing, &["SBATCH_DEBUG"], Done, set::verbose, "say more; may be repeated"),
@@ -403,6 +401,99 @@ mod tests {
             ),
         ] {
             assert_eq!(run(line, script).err(), Some((status, text)), "{line} {script}");
+        }
+    }
+
+    #[test]
+    fn layouts_and_gpus_become_a_request() {
+        use gpun_core::spec::JobSpec;
+        let counts = |list: &[gpun_core::spec::GresRequest]| {
+            list.iter()
+                .map(|one| format!("{}:{}", one.kind.as_deref().unwrap_or("*"), one.count))
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let layout = |s: &JobSpec| {
+            let l = s.layout;
+            [l.sockets_per_node, l.cores_per_socket, l.threads_per_core, l.ntasks_per_socket, l.ntasks_per_core]
+                .map(|n| n.unwrap_or(0))
+        };
+        for (line, want, ntasks) in [
+            ("-B 2:4:1", [2, 4, 1, 0, 0], Some(8)),
+            ("-B 2", [2, 0, 0, 0, 0], Some(2)),
+            ("-B *:4", [0, 4, 0, 0, 0], Some(4)),
+            ("-B 2:4 -n3", [2, 4, 0, 0, 0], Some(3)),
+            ("-B 2 -N3", [2, 0, 0, 0, 0], Some(6)),
+            ("--hint=nomultithread", [0, 0, 1, 0, 0], None),
+            ("--sockets-per-node=2 --cores-per-socket=3 --threads-per-core=4", [2, 3, 4, 0, 0], None),
+            ("--ntasks-per-socket=2 --ntasks-per-core=1", [0, 0, 0, 2, 1], None),
+        ] {
+            let s = spec(&format!("sbatch {line} f"), "");
+            assert_eq!((layout(&s), s.ntasks), (want, ntasks), "{line}");
+        }
+        for (line, [total, node, task, socket], ntasks, nodes) in [
+            ("-G 2", ["*:2", "", "", ""], None, None),
+            ("-G a100:1,v100:2", ["a100:1,v100:2", "", "", ""], None, None),
+            ("-G 4 -N2", ["*:4", "", "", ""], None, Some(2)),
+            ("--gpus-per-node=2", ["", "*:2", "", ""], None, None),
+            ("-n2 --gpus-per-task=1", ["", "", "*:1", ""], Some(2), None),
+            ("-G4 --gpus-per-task=2", ["*:4", "", "*:2", ""], Some(2), None),
+            ("--gpus-per-socket=1 --sockets-per-node=2", ["", "", "", "*:1"], None, None),
+            ("-G2 --ntasks-per-gpu=2", ["*:2", "", "", ""], Some(4), None),
+            ("-n4 --ntasks-per-gpu=2", ["*:2", "", "", ""], Some(4), None),
+            ("-N2 --gpus-per-node=2 --ntasks-per-gpu=2", ["", "*:2", "", ""], Some(8), Some(2)),
+            ("-G 4 --gpus-per-node=2", ["*:4", "*:2", "", ""], None, Some(2)),
+            ("--tres-per-task=cpu=2,gres/gpu:1 -n2", ["", "", "*:1", ""], Some(2), None),
+        ] {
+            let s = spec(&format!("sbatch {line} f"), "");
+            let got = [&s.gres_total, &s.gres, &s.gres_per_task, &s.gres_per_socket].map(|list| counts(list));
+            assert_eq!(
+                (got.each_ref().map(String::as_str), s.ntasks, s.nodes_min),
+                ([total, node, task, socket], ntasks, nodes),
+                "{line}"
+            );
+        }
+        assert_eq!(spec("sbatch --mem-per-gpu=100 -G1 f", "").memory, MemoryRequest::PerGpu(MemoryMib(100)));
+        let lone = "Failed to validate job spec. --gpus-per-task or --tres-per-task used without either --gpus or -n/--ntasks is not allowed.";
+        for (line, status, text) in [
+            ("--gpus-per-task=1", 1, format!("{lone}\nInvalid generic resource (gres) specification")),
+            ("--gpus-per-socket=1", 1, "--gpus-per-socket option requires --sockets-per-node specification\nInvalid generic resource (gres) specification".to_owned()),
+            ("--cpus-per-gpu=2", 1, "Requested cpus_per_tres=gres/gpu:2 but did not request any GPU.\nInvalid generic resource (gres) specification".to_owned()),
+            ("--mem-per-gpu=100", 1, "Requested mem_per_tres=gres/gpu:100 but did not request any GPU.\nInvalid generic resource (gres) specification".to_owned()),
+            ("-G1 -N2", 1, "Failed to validate job spec, --gpus < -N\nInvalid generic resource (gres) specification".to_owned()),
+            ("--hint=foo", 1, "unrecognized --hint argument \"foo\", see --hint=help".to_owned()),
+            ("-m foo", 255, "Invalid --distribution specification".to_owned()),
+            ("-m arbitrary", 1, "With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option".to_owned()),
+            ("--mem-bind=foo", 255, "unrecognized --mem-bind argument \"foo\"".to_owned()),
+            ("--gres-flags=foo", 255, "Invalid --gres-flags specification: foo".to_owned()),
+            ("--mincpus=0", 1, "Invalid numeric value \"0\" for --mincpus.".to_owned()),
+            ("--uid=bob", 255, "--uid only permitted by root user".to_owned()),
+            ("--gid=bob", 255, "--gid only permitted by root user".to_owned()),
+            ("--get-user-env=x", 255, "Invalid --get-user-env specification".to_owned()),
+            ("-B 1:2:3:4", 255, "Invalid --extra-node-info specification".to_owned()),
+        ] {
+            let error = run(&format!("sbatch {line} f"), "").err();
+            let text: String = text.lines().map(|line| format!("sbatch: error: {line}\n")).collect();
+            assert_eq!(error, Some((status, text)), "{line}");
+        }
+        let line = "sbatch --mem=1 --mem-per-gpu=1 -G1 f";
+        assert_eq!(run(line, "").map_err(|(status, _)| status).err(), Some(1), "memory is said once");
+        let told = run("sbatch -G2 --hint=nomultithread -m plane=3 --mem-bind=v,rank --ntasks-per-core=1 f", "")
+            .unwrap()
+            .submission
+            .told;
+        let told: Vec<String> = told.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        for want in [
+            "SLURM_GPUS=2",
+            "SLURM_HINT=nomultithread",
+            "SLURM_DISTRIBUTION=plane",
+            "SLURM_DIST_PLANESIZE=3",
+            "SLURM_MEM_BIND=verbose,rank",
+            "SLURM_MEM_BIND_VERBOSE=verbose",
+            "SLURM_NTASKS_PER_CORE=1",
+            "SLURM_THREADS_PER_CORE=1",
+        ] {
+            assert!(told.iter().any(|have| have == want), "{want} in {told:?}");
         }
     }
 

@@ -1,12 +1,13 @@
 //! What `sbatch` was asked for, resolved from the command line, the environment and the script.
 
-use gpun_core::spec::{ArrayRequest, GresRequest, JobSpec, MemoryRequest, OpenMode};
+use gpun_core::layout::Layout;
+use gpun_core::spec::{ArrayRequest, JobSpec, MemoryRequest, OpenMode};
 use gpun_core::{MemoryMib, TimeLimit, TimeMs};
 
-use super::{Bad, Given, Source};
+use super::{Bad, Given, Source, gpus};
 use crate::hostlist::{Hostlist, HostlistError};
 use crate::time::Limit;
-use crate::{array, count, dependency, gres, license, memory, moment, signal};
+use crate::{array, count, dependency, license, memory, moment, signal};
 
 /// Which variables of the caller's environment a job gets (`--export`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,8 +101,18 @@ pub struct Submission {
     pub export: Export,
     /// The text behind `--export`, as the job sees it in `SLURM_EXPORT_ENV`; `None` where nothing or only `ALL` was said.
     pub export_text: Option<String>,
-    /// The text behind `--gpus-per-node`, as the job sees it in `SLURM_GPUS_PER_NODE`.
-    pub gpus_per_node_text: Option<String>,
+    /// Variables that tell the job which options were given: name and value.
+    pub told: Vec<(&'static str, String)>,
+    /// The file or descriptor behind `--export-file`.
+    pub export_file: Option<String>,
+    /// The environment of a login is read, for at most so many seconds (`--get-user-env`).
+    pub user_env_s: Option<u64>,
+    /// The file behind `--nodefile`.
+    pub nodefile: Option<String>,
+    /// User to run as, for the superuser (`--uid`): name or number.
+    pub run_as: Option<String>,
+    /// Group to run as, for the superuser (`--gid`): name or number.
+    pub run_as_group: Option<String>,
     /// Only say whether the job would be accepted.
     pub test_only: bool,
     /// Lines of other batch systems stay comments.
@@ -109,8 +120,9 @@ pub struct Submission {
     /// Show help, usage or the version and do nothing else.
     pub show: Option<Show>,
     /// Where the value of each memory option came from.
-    memory_from: [Option<Source>; 2],
+    memory_from: [Option<Source>; 3],
     nodes_given: bool,
+    pub(super) node_info_given: bool,
     ntasks_given: bool,
 }
 
@@ -128,8 +140,9 @@ pub enum Show {
 impl Submission {
     /// Checks that hold only for the whole, and fills in what follows from it. A warning may come back, for standard error.
     pub(super) fn finish(&mut self) -> Result<Option<String>, Bad> {
-        if let [Some(a), Some(b)] = self.memory_from {
-            let from_env = a == Source::Environment && b == Source::Environment;
+        let from: Vec<Source> = self.memory_from.into_iter().flatten().collect();
+        if from.len() > 1 {
+            let from_env = from.iter().all(|source| *source == Source::Environment);
             return Err(Bad::Fatal(if from_env {
                 "SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive.".to_owned()
             } else {
@@ -141,6 +154,16 @@ impl Submission {
             let listed = u32::try_from(spec.node_list.len()).unwrap_or(u32::MAX);
             (spec.nodes_min, spec.nodes_max) = (Some(listed), Some(listed));
         }
+        if self.node_info_given && spec.ntasks.is_none() {
+            let Layout { sockets_per_node, cores_per_socket, threads_per_core, .. } = spec.layout;
+            let parts = [sockets_per_node, cores_per_socket, threads_per_core, Some(spec.nodes_min())];
+            spec.ntasks = Some(parts.into_iter().flatten().fold(1, u32::saturating_mul));
+        }
+        gpus::finish(spec, self.nodes_given)?;
+        if let Some(threads) = spec.layout.threads_per_core {
+            self.told.push(("SLURM_THREADS_PER_CORE", threads.to_string()));
+        }
+        let spec = &mut self.spec;
         if !self.nodes_given
             && spec.nodes_min.is_none()
             && let (Some(tasks), Some(each)) = (spec.ntasks, spec.ntasks_per_node.filter(|n| *n > 0))
@@ -162,31 +185,50 @@ impl Submission {
         Some(format!("can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}"))
     }
 
-    fn set_memory(&mut self, index: usize, given: &Given<'_>, request: MemoryRequest) {
-        let other = 1 - index;
+    /// Tells the job of an option; the last value counts.
+    pub(super) fn tell(&mut self, name: &'static str, value: &str) {
+        self.told.retain(|(have, _)| *have != name);
+        self.told.push((name, value.to_owned()));
+    }
+
+    /// Takes the nodes that a file names, as `--nodelist` would.
+    pub fn use_nodes(&mut self, nodes: Vec<String>) {
+        let spec = &mut self.spec;
+        if !self.nodes_given {
+            let listed = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+            (spec.nodes_min, spec.nodes_max) = (Some(listed), Some(listed));
+        }
+        spec.node_list = nodes;
+    }
+
+    pub(super) fn set_memory(&mut self, index: usize, given: &Given<'_>, request: MemoryRequest) {
         // The command line and the script are one level here: together they conflict. The environment gives way to the
         // command line and wins over the script.
         let level = |s: Source| s == Source::Environment;
-        if self.memory_from[other].is_some_and(|s| level(s) != level(given.source)) {
-            self.memory_from[other] = None;
+        for (other, from) in self.memory_from.iter_mut().enumerate() {
+            if other != index && from.is_some_and(|s| level(s) != level(given.source)) {
+                *from = None;
+            }
         }
-        self.memory_from[index] = Some(given.source);
+        if let Some(from) = self.memory_from.get_mut(index) {
+            *from = Some(given.source);
+        }
         self.spec.memory = request;
     }
 }
 
-type Set = Result<(), Bad>;
+pub(super) type Set = Result<(), Bad>;
 
-fn text(given: &Given<'_>) -> Option<String> {
+pub(super) fn text(given: &Given<'_>) -> Option<String> {
     Some(given.value.to_owned()).filter(|v| !v.is_empty())
 }
 
 /// A positive number for the option's own name.
-fn number(given: &Given<'_>) -> Result<Option<u32>, Bad> {
+pub(super) fn number(given: &Given<'_>) -> Result<Option<u32>, Bad> {
     count::positive(given.value, &given.flag.dashed()).map(Some).map_err(|e| Bad::Plain(e.to_string()))
 }
 
-fn list(value: &str) -> Vec<String> {
+pub(super) fn list(value: &str) -> Vec<String> {
     value.split(',').filter(|p| !p.is_empty()).map(str::to_owned).collect()
 }
 
@@ -212,6 +254,9 @@ fn hosts(value: &str) -> Result<Vec<String>, HostlistError> {
     list.sort_unique();
     Ok(list.iter().collect())
 }
+
+/// How long a login may take where nothing is said, in seconds.
+const USER_ENV_S: u64 = 120;
 
 /// The functions of the rows, one an option.
 pub(super) mod set {
@@ -244,6 +289,35 @@ pub(super) mod set {
     pub fn dependency(o: &mut Submission, g: &Given<'_>) -> Set {
         let refused = |e: dependency::DependencyError| Bad::Plain(format!("Batch job submission failed: {e}"));
         o.spec.dependency = if g.value.is_empty() { None } else { Some(dependency::parse(g.value).map_err(refused)?) };
+        Ok(())
+    }
+    pub fn export_file(o: &mut Submission, g: &Given<'_>) -> Set {
+        o.export_file = text(g);
+        Ok(())
+    }
+    pub fn get_user_env(o: &mut Submission, g: &Given<'_>) -> Set {
+        // A mode may follow the time: `20S` and `20L` are 20 seconds.
+        let digits = g.value.trim_end_matches(['s', 'S', 'l', 'L']);
+        let seconds = if digits.is_empty() { Some(USER_ENV_S) } else { digits.parse().ok().filter(|s| *s > 0) };
+        o.user_env_s = Some(seconds.ok_or(Bad::Value)?);
+        Ok(())
+    }
+    pub fn nodefile(o: &mut Submission, g: &Given<'_>) -> Set {
+        o.nodefile = text(g);
+        Ok(())
+    }
+    pub fn uid(o: &mut Submission, g: &Given<'_>) -> Set {
+        if !g.context.is_root {
+            return Err(Bad::Text("--uid only permitted by root user".to_owned()));
+        }
+        o.run_as = text(g);
+        Ok(())
+    }
+    pub fn gid(o: &mut Submission, g: &Given<'_>) -> Set {
+        if !g.context.is_root {
+            return Err(Bad::Text("--gid only permitted by root user".to_owned()));
+        }
+        o.run_as_group = text(g);
         Ok(())
     }
     pub fn licenses(o: &mut Submission, g: &Given<'_>) -> Set {
@@ -355,23 +429,6 @@ pub(super) mod set {
     }
     pub fn test_only(o: &mut Submission, _: &Given<'_>) -> Set {
         o.test_only = true;
-        Ok(())
-    }
-    pub fn gres(o: &mut Submission, g: &Given<'_>) -> Set {
-        set_gres(o, gres::parse(g.value))
-    }
-    pub fn gpus_per_node(o: &mut Submission, g: &Given<'_>) -> Set {
-        o.gpus_per_node_text = text(g);
-        set_gres(o, gres::parse_of("gpu", g.value))
-    }
-    fn set_gres(o: &mut Submission, parsed: Result<Vec<gres::Gres>, gres::GresError>) -> Set {
-        let parsed = parsed.map_err(|e| Bad::Plain(e.to_string()))?;
-        let one = |g: gres::Gres| -> Result<GresRequest, Bad> {
-            let count = u32::try_from(g.count)
-                .map_err(|_| Bad::Plain("Invalid generic resource (gres) specification".to_owned()))?;
-            Ok(GresRequest { name: g.name, kind: g.kind, count })
-        };
-        o.spec.gres = parsed.into_iter().map(one).collect::<Result<_, _>>()?;
         Ok(())
     }
     pub fn hold(o: &mut Submission, _: &Given<'_>) -> Set {

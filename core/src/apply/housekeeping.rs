@@ -73,7 +73,7 @@ impl Applying<'_> {
         self.dirty.nodes.insert(id);
         for job in &jobs {
             if self.state.runs_script_of(*job) != Some(id) {
-                self.order_end(*job);
+                self.lose_part(*job, id);
                 continue;
             }
             self.change(*job, |job| match job.end_order.map(|order| order.cause) {
@@ -102,8 +102,27 @@ impl Applying<'_> {
         node.down = Some(mark);
         let jobs = node.taken.jobs.clone();
         self.dirty.nodes.insert(id);
-        jobs.into_iter().for_each(|job| self.order_end(job));
+        for job in jobs {
+            if self.state.runs_script_of(job) == Some(id) {
+                self.order_end(job);
+            } else {
+                self.lose_part(job, id);
+            }
+        }
         Ok(())
+    }
+
+    /// Takes from a job a node that does not run its script: it ends, or goes on with the others if it said so.
+    fn lose_part(&mut self, job: JobId, node: NodeId) {
+        let goes_on = self.state.job(job).is_some_and(|job| job.spec.no_kill == Some(true));
+        if !goes_on {
+            return self.order_end(job);
+        }
+        self.change(job, |job| {
+            if let Some(run) = &mut job.run {
+                run.allocs.retain(|alloc| alloc.node != node);
+            }
+        });
     }
 
     /// Orders a job to end that lost one of its nodes.
