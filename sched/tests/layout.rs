@@ -1,5 +1,7 @@
 //! GPUs counted over a job, a task or a socket, and what a job asks of the insides of nodes.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
+
 mod build;
 
 use build::*;
