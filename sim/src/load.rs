@@ -85,7 +85,7 @@ fn spec(nodes: usize, number: u32, dice: &mut Dice) -> JobSpec {
         tasks: (0..dice.range(1, 8) as u32).collect(),
         max_running: dice.percent(40).then(|| dice.range(1, 3) as u32),
     });
-    let gpu = GresRequest { name: "gpu".into(), kind: None, count: 1 };
+    let gpu = GresRequest { name: "gpu".into(), kind: None, count: 1, bare: false };
     JobSpec {
         name: "sim".into(),
         partitions: dice.choose(&[vec![], vec!["side"], vec!["side", "batch"]].each_ref()).map_or(Vec::new(), names),
