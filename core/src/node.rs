@@ -163,7 +163,7 @@ pub struct Node {
     /// When a job last ended here.
     #[n(7)]
     pub last_busy: Option<TimeMs>,
-    /// Down for nothing but its silence: its next word brings it back.
+    /// Not heard since it was given up for its silence.
     #[cbor(n(8), default)]
     pub silent: bool,
     /// What is taken.
@@ -177,8 +177,8 @@ impl Node {
         self.liveness == Liveness::Up && self.drain.is_none()
     }
 
-    /// True if the node is down and its next word shall bring it back, as after a registration: it was given up for its
-    /// silence, or somebody has taken back that it is down.
+    /// True if the node is down and its next word shall bring it back, as a registration does (`ReturnToService=2`): it was
+    /// given up for its silence, or somebody has taken back that it is down.
     pub fn wants_back(&self) -> bool {
         self.liveness == Liveness::Down && (self.silent || self.down.is_none())
     }

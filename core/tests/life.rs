@@ -315,8 +315,8 @@ fn which_nodes_want_back() {
         ("silent", &[&lose], true),
         ("set down", &[&down], false),
         ("set down, then resumed", &[&down, &resume], true),
-        ("silent, then set down", &[&lose, &down], false),
-        ("set down, and then silent too", &[&down, &lose], false),
+        ("silent, then set down", &[&lose, &down], true),
+        ("set down, and then silent too", &[&down, &lose], true),
     ];
     for (what, steps, wants) in rows {
         let mut world = World::new();

@@ -81,6 +81,22 @@ fn the_job_knows_itself() {
 }
 
 #[test]
+fn a_script_asks_the_cluster_and_submits_more() {
+    let cluster = cluster();
+    let script = "#!/bin/sh\n\
+        scontrol show hostnames \"$SLURM_JOB_NODELIST\" > names.txt\n\
+        squeue -h -j $SLURM_JOB_ID -o '%i %T %u' > self.txt\n\
+        sbatch --parsable -o next.out --wrap 'echo next; id -u' > next.txt\n";
+    let job = cluster.sbatch_script(ALICE, &["-N2"], script.as_bytes());
+    assert_eq!(cluster.wait_over(job), "COMPLETED", "{}", cluster.read(&format!("slurm-{job}.out")));
+    assert_eq!(cluster.read("names.txt"), "n1\nn2\n");
+    assert!(cluster.read("self.txt").starts_with(&format!("{job} RUNNING ")), "{}", cluster.read("self.txt"));
+    let next: u32 = cluster.read("next.txt").trim().parse().unwrap();
+    assert_eq!(cluster.wait_over(next), "COMPLETED");
+    assert_eq!(cluster.read("next.out"), "next\n7001\n");
+}
+
+#[test]
 fn carriage_returns_are_refused_as_slurm_does() {
     let cluster = cluster();
     let ran = cluster.run_with(ALICE, "sbatch", &[], Some(b"#!/bin/sh\r\necho hi\r\n"));

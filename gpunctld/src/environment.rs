@@ -73,7 +73,20 @@ pub fn environment(facts: &Facts<'_>, user: &[u8]) -> Vec<Vec<u8>> {
         None => true,
     };
     let user = user.split(|byte| *byte == 0).filter(|entry| !entry.is_empty() && !replaced(entry)).map(<[u8]>::to_vec);
+    let user = user.map(|entry| with_commands(entry, facts.cluster_dir));
     user.chain(ours.iter().map(|(name, value)| format!("{name}={value}").into_bytes())).collect()
+}
+
+/// `PATH` with the cluster's own commands at its end, unless they are in it: scripts call `srun`, `scontrol` and others.
+fn with_commands(mut entry: Vec<u8>, cluster_dir: &str) -> Vec<u8> {
+    let commands = format!("{cluster_dir}/bin");
+    if let Some(folders) = entry.strip_prefix(b"PATH=")
+        && !folders.split(|byte| *byte == b':').any(|folder| folder == commands.as_bytes())
+    {
+        let gap = if folders.is_empty() { "" } else { ":" };
+        entry.extend_from_slice(format!("{gap}{commands}").as_bytes());
+    }
+    entry
 }
 
 fn slurm_variables(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
@@ -330,6 +343,19 @@ mod tests {
             cluster_dir: "/var/lib/gpunion",
         };
         assert!(environment(&facts, user).contains(&b"\xff=1".to_vec()), "what is not UTF-8 passes through");
+    }
+
+    #[test]
+    fn the_clusters_commands_are_on_the_path_once() {
+        let job = job(JobSpec::default(), vec![alloc(1, 1, 1)]);
+        let rows = [
+            ("PATH=/usr/bin:/bin", "PATH=/usr/bin:/bin:/var/lib/gpunion/bin"),
+            ("PATH=/var/lib/gpunion/bin:/bin", "PATH=/var/lib/gpunion/bin:/bin"),
+            ("PATH=", "PATH=/var/lib/gpunion/bin"),
+        ];
+        for (user, line) in rows {
+            check(&job, user.as_bytes(), &[line], &[]);
+        }
     }
 
     #[test]

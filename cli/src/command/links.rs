@@ -56,6 +56,16 @@ pub fn install(dir: &Path) -> anyhow::Result<Vec<&'static str>> {
     install_from(&program, dir, others_reach(&program))
 }
 
+/// As [`install`], for a cluster's own `bin`, which its jobs see too: a program that jobs cannot reach is copied as well.
+///
+/// # Errors
+/// As [`run`].
+pub fn install_for_jobs(dir: &Path) -> anyhow::Result<Vec<&'static str>> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    install_from(&program, dir, others_reach(&program) && jobs_reach(&program))
+}
+
 fn install_from(program: &Path, dir: &Path, is_reachable: bool) -> anyhow::Result<Vec<&'static str>> {
     let here = dir.join("gpun");
     let at_home = program == here;
@@ -106,6 +116,11 @@ fn copy(program: &Path, to: &Path) -> anyhow::Result<()> {
     fs::copy(program, &aside).with_context(failed)?;
     fs::set_permissions(&aside, fs::Permissions::from_mode(0o755)).with_context(failed)?;
     fs::rename(&aside, to).with_context(failed)
+}
+
+/// Whether a program lies in what every container shows of the host.
+fn jobs_reach(program: &Path) -> bool {
+    ["/usr", "/bin", "/opt"].iter().any(|shown| program.starts_with(shown))
 }
 
 /// Whether every user may enter the folders above a program, and run it.

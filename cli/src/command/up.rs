@@ -177,7 +177,7 @@ fn prepare(dir: &Path, wish: &Wish, host: &str) -> anyhow::Result<bool> {
         fs::write(&config, text).with_context(|| format!("cannot write {}", config.display()))?;
     }
     make_key(&dir.join(NODE_KEY_FILE))?;
-    links::install(&dir.join("bin"))?;
+    links::install_for_jobs(&dir.join("bin"))?;
     Ok(is_new)
 }
 

@@ -44,7 +44,7 @@ pub fn of(view: &NodeView, planned: bool) -> State {
         Liveness::Up => Base::Mixed,
     };
     // A node set down by hand may still answer.
-    let silent = node.liveness == Liveness::Down && (node.down.is_none() || view.last_contact.is_none());
+    let silent = node.liveness == Liveness::Down && (node.silent || view.last_contact.is_none());
     State {
         base,
         drain: node.drain.is_some(),

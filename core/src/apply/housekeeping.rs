@@ -62,10 +62,10 @@ impl Applying<'_> {
     pub(super) fn lose_node(&mut self, id: NodeId, mark: Option<Mark>) -> Result<u32, Refusal> {
         let now = self.now;
         let node = self.state.nodes.get_mut(&id).ok_or(Refusal::UnknownNode)?.make_mut();
-        // One that was set down and falls silent too stays set down.
-        let mark = mark.or_else(|| node.down.take().filter(|_| node.liveness == Liveness::Down && !node.silent));
+        node.silent |= mark.is_none();
+        // One that was set down and falls silent too keeps its mark.
+        let mark = mark.or_else(|| node.down.take().filter(|_| node.liveness == Liveness::Down));
         node.liveness = Liveness::Down;
-        node.silent = mark.is_none();
         node.since = now;
         let silent = || Mark { reason: "Not responding".to_owned(), uid: 0, since: now };
         node.down = Some(mark.unwrap_or_else(silent));
