@@ -44,6 +44,7 @@ pub mod names;
 pub mod option;
 pub mod pattern;
 pub mod signal;
+pub mod slurmconf;
 pub mod time;
 pub mod tres;
 pub mod update;

@@ -4,6 +4,7 @@ pub mod completion;
 pub mod control;
 pub mod down;
 pub mod help;
+pub mod import;
 pub mod later;
 pub mod links;
 pub mod sbatch;
@@ -29,8 +30,16 @@ pub const SLURM_NAMES: [&str; 16] = [
 ];
 
 /// gpun's own commands.
-pub const OWN: [&Usage; 7] =
-    [&up::USAGE, &down::USAGE, &status::USAGE, &why::USAGE, &control::USAGE, &links::USAGE, &completion::USAGE];
+pub const OWN: [&Usage; 8] = [
+    &up::USAGE,
+    &down::USAGE,
+    &status::USAGE,
+    &why::USAGE,
+    &import::USAGE,
+    &control::USAGE,
+    &links::USAGE,
+    &completion::USAGE,
+];
 
 /// Runs the command that the arguments mean, the program's name first; gives the exit status.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
@@ -66,6 +75,7 @@ fn own(name: &str, args: &[String]) -> u8 {
         "down" => with(&down::USAGE, args, down::run),
         "status" => with(&status::USAGE, args, status::run),
         "why" => with(&why::USAGE, args, why::run),
+        "import" => with(&import::USAGE, args, import::run),
         "controller" => with(&control::USAGE, args, control::run),
         "install-links" => with(&links::USAGE, args, links::run),
         "completion" => with(&completion::USAGE, args, completion::run),

@@ -27,7 +27,7 @@ use serde_json::json;
 use crate::{
     args::{Args, Opt, Usage},
     cluster,
-    command::{down, links},
+    command::{down, import, links},
     controller,
     daemon::{self, Daemon},
     nodefile::{self, Node, Wish},
@@ -53,13 +53,14 @@ pub const USAGE: Usage = Usage {
         Opt {
             name: "--import",
             value: Some("FILE"),
-            help: "take the shape from a slurm.conf (comes with a later version)",
+            help: "take the cluster's shape from a slurm.conf, as `gpun import` does",
         },
     ],
     examples: &[
         ("gpun up", "this machine as a cluster of one node"),
         ("gpun up --nodes 4 --cpus 64 --mem 64000 --gres gpu:a100:4", "four nodes to try things on"),
         ("gpun up --dir /tmp/c --nodes 2", "a second cluster; GPUN_DIR=/tmp/c names it"),
+        ("gpun up --dir /tmp/c --import slurm.conf", "a cluster of that shape, with virtual nodes"),
     ],
 };
 
@@ -77,9 +78,6 @@ const LINK_FILE: &str = "link.addr";
 /// # Errors
 /// Something can't be started; the message says what to do.
 pub fn run(args: &Args, out: &mut Out) -> anyhow::Result<u8> {
-    if args.has("--import") {
-        bail!("--import comes with a later version: write the nodes and partitions into gpunion.toml meanwhile");
-    }
     if args.get("--controllers").is_some_and(|count| count != "1") {
         bail!("more than one controller comes with a later version: leave --controllers out");
     }
@@ -87,6 +85,9 @@ pub fn run(args: &Args, out: &mut Out) -> anyhow::Result<u8> {
     let dir = dir(args)?;
     let progress = Progress::new();
     let host = host_name();
+    if let Some(conf) = args.get("--import") {
+        take_shape(Path::new(conf), &dir, &wish)?;
+    }
     let is_new = prepare(&dir, &wish, &host)?;
     let _lock = daemon::lock(&dir)?;
     if !is_new && wish.says_something() {
@@ -133,6 +134,31 @@ fn wish(args: &Args) -> anyhow::Result<Wish> {
         }
     }
     Ok(Wish { nodes: number("--nodes")?, cpus: number("--cpus")?, memory_mib, gres: args.all("--gres").to_vec() })
+}
+
+/// Writes the configuration from a slurm.conf, if there is none yet.
+fn take_shape(conf: &Path, dir: &Path, wish: &Wish) -> anyhow::Result<()> {
+    if wish.says_something() {
+        bail!("--import says what nodes there are: leave out --nodes, --cpus, --mem and --gres");
+    }
+    let config = dir.join(cluster::CONFIG_FILE);
+    if config.exists() {
+        complain(&format!(
+            "gpun up: {} is there, so {} is not read (to take it anew, `gpun down` and move the folder away)",
+            config.display(),
+            conf.display()
+        ));
+        return Ok(());
+    }
+    let made = import::import(conf, None)?;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(dir)
+        .and_then(|()| fs::write(&config, made.to_toml(&conf.to_string_lossy())))
+        .with_context(|| format!("cannot write {}", config.display()))?;
+    made.report().lines().for_each(complain);
+    Ok(())
 }
 
 /// The folder that is meant, as an absolute path; it need not exist.
