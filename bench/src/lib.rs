@@ -88,6 +88,7 @@ pub fn submission(number: u64, spec: JobSpec) -> Submit {
             Blob { digest: script, bytes: b"#!/bin/sh\n#SBATCH -n 1\nsrun hostname\n".to_vec() },
             Blob { digest: environment, bytes: b"HOME=/home/user\0PATH=/usr/local/bin:/usr/bin:/bin\0".to_vec() },
         ],
+        components: Vec::new(),
     }
 }
 
@@ -194,7 +195,8 @@ impl Load {
     pub fn cancel_waiting(&mut self) {
         let who = Identity::default();
         let waiting: Vec<JobId> = self.state.queue().map(|job| job.id).collect();
-        let cancel = |job| Command::Act { who: who.clone(), act: Act::Cancel(JobRef { job, tasks: None }) };
+        let cancel =
+            |job| Command::Act { who: who.clone(), act: Act::Cancel(JobRef { job, tasks: None, component: None }) };
         self.apply(waiting.into_iter().map(cancel).collect());
     }
 

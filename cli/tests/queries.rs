@@ -251,7 +251,7 @@ fn jobs_are_cancelled_and_signalled() {
 }
 
 fn job(id: u32) -> JobRef {
-    JobRef { job: JobId(id), tasks: None }
+    JobRef { job: JobId(id), tasks: None, component: None }
 }
 
 #[test]

@@ -48,14 +48,6 @@ pub enum ScriptError {
         /// The line from where the colon stands.
         rest: String,
     },
-    /// `#SBATCH hetjob`: more than one component.
-    #[error(
-        "heterogeneous jobs (#SBATCH hetjob, line {line}) are not supported yet: submit one job for each component"
-    )]
-    Heterogeneous {
-        /// The line, from 1.
-        line: usize,
-    },
     /// A line of another batch system that has no translation.
     #[error("line {line}: {text} has no equivalent here: write a #SBATCH line, or use --ignore-pbs")]
     Foreign {
@@ -85,8 +77,12 @@ impl ScriptError {
 /// What a script says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Directives {
-    /// The arguments of all `#SBATCH` lines, in order.
+    /// The arguments of all `#SBATCH` lines, in order, up to the first `#SBATCH hetjob`.
     pub args: Vec<String>,
+    /// The same for each further component.
+    pub further: Vec<Vec<String>>,
+    /// A component was begun by its old name.
+    pub old_separator: bool,
     /// Arguments in `sbatch`'s words made of `#PBS` and `#BSUB` lines; they are read after `args`.
     pub foreign: Vec<String>,
 }
@@ -133,10 +129,12 @@ pub fn extract(script: &[u8], file: &str, ignore_pbs: bool) -> Result<Directives
         let place = Place { file, line: i + 1 };
         if let Some(rest) = line.strip_prefix(b"#SBATCH") {
             let words = words(&String::from_utf8_lossy(rest), &place)?;
-            if matches!(words.first().map(String::as_str), Some("hetjob" | "packjob")) {
-                return Err(ScriptError::Heterogeneous { line: place.line });
+            if let Some(separator @ ("hetjob" | "packjob")) = words.first().map(String::as_str) {
+                found.old_separator |= separator == "packjob";
+                found.further.push(Vec::new());
+                continue;
             }
-            found.args.extend(words);
+            found.further.last_mut().unwrap_or(&mut found.args).extend(words);
         } else if let Some(rest) = line.strip_prefix(b"#PBS").filter(|_| !ignore_pbs) {
             let words = words(&String::from_utf8_lossy(rest), &place)?;
             translate(&words, PBS, &place, &mut found.foreign)?;
@@ -367,7 +365,10 @@ mod tests {
         ] {
             assert_eq!(args(body), Err(want.to_owned()), "{body}");
         }
-        assert!(args("#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2\n").unwrap_err().contains("line 3"));
+        let het =
+            extract(b"#!/bin/sh\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2\n#SBATCH packjob\n", "f", false).unwrap();
+        let further: Vec<Vec<&str>> = het.further.iter().map(|one| one.iter().map(String::as_str).collect()).collect();
+        assert_eq!((het.args, further, het.old_separator), (vec!["-n1".to_owned()], vec![vec!["-n2"], vec![]], true));
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub struct Selector {
     pub job: u32,
     /// Only these tasks of the array.
     pub tasks: Option<IndexSet>,
+    /// Only this component of a heterogeneous job.
+    pub component: Option<u32>,
     /// Only this step: a number, `batch`, `extern` or `interactive`.
     pub step: Option<String>,
 }
@@ -19,7 +21,7 @@ pub struct Selector {
 impl Selector {
     /// For the controller, without the step.
     pub fn reference(&self) -> JobRef {
-        JobRef { job: JobId(self.job), tasks: self.tasks.clone() }
+        JobRef { job: JobId(self.job), tasks: self.tasks.clone(), component: self.component }
     }
 }
 
@@ -38,6 +40,13 @@ pub fn parse_numeric(text: &str) -> Option<Option<Selector>> {
     if step.is_some_and(|s| s.is_empty() || !(named(s) || s.bytes().all(|b| b.is_ascii_digit()))) {
         return None;
     }
+    let (id, component) = match id.split_once('+') {
+        Some((id, component)) if !component.is_empty() && component.bytes().all(|b| b.is_ascii_digit()) => {
+            (id, Some(component.parse().ok()?))
+        }
+        Some(_) => return None,
+        None => (id, None),
+    };
     let (job, tasks) = match id.split_once('_') {
         Some((job, "*")) => (job, None),
         Some((job, list)) => (job, Some(tasks(list)?)),
@@ -46,7 +55,7 @@ pub fn parse_numeric(text: &str) -> Option<Option<Selector>> {
     if job.is_empty() || !job.bytes().all(|b| b.is_ascii_digit()) || job.bytes().all(|b| b == b'0') {
         return None;
     }
-    Some(job.parse().ok().map(|job| Selector { job, tasks, step: step.map(str::to_owned) }))
+    Some(job.parse().ok().map(|job| Selector { job, tasks, component, step: step.map(str::to_owned) }))
 }
 
 fn tasks(list: &str) -> Option<IndexSet> {
@@ -94,6 +103,8 @@ mod tests {
             ("1.x", None),
             ("1_[1-", None),
             ("1_[1-3%2]", None),
+            ("1+", None),
+            ("1+x", None),
             ("-1", None),
             ("", None),
             ("99999999999", None),
@@ -103,6 +114,8 @@ mod tests {
                 .map(|(j, t, s): (u32, Option<&str>, Option<&str>)| (j, t.map(str::to_owned), s.map(str::to_owned)));
             assert_eq!(got, want, "{text}");
         }
+        let component = parse("17+2").map(|s| (s.job, s.component, s.reference().component));
+        assert_eq!(component, Some((17, Some(2), Some(2))));
         assert_eq!(split("1,2_[3,4],,5").collect::<Vec<_>>(), ["1", "2_[3,4]", "5"]);
         assert_eq!(parse_numeric("99999999999"), Some(None));
     }

@@ -83,6 +83,8 @@ fn job(id: u32, user: (&str, u32), change: impl FnOnce(&mut Job, &mut JobSpec)) 
         signals: Vec::new(),
         launch_faults: 0,
         dependency: None,
+        het: None,
+        suspension: None,
     };
     change(&mut job, &mut spec);
     job.spec = Shared::new(spec);

@@ -153,6 +153,11 @@ fn check_job(state: &State, id: JobId, job: &Job) -> Result<(), Broken> {
             "runs without a place",
             !matches!(job.state, JobState::Running | JobState::Suspended) || job.holds_resources(),
         ),
+        (
+            "is suspended without a moment, or has one without",
+            job.state.is_final()
+                || (job.state == JobState::Suspended) == job.suspension.is_some_and(|one| one.since.is_some()),
+        ),
         ("waits with a place", !pending || !job.holds_resources()),
         ("is final without an end time", job.state.is_final() == job.ended.is_some()),
         ("is held with a priority, or open without", !pending || held == (job.priority == 0)),

@@ -17,8 +17,9 @@ use crate::{
 
 /// The version that this build writes into entries. Readers take any version up to their own.
 ///
-/// Since 2, request ids are remembered over a jump of the clock.
-pub const ENTRY_VERSION: u16 = 2;
+/// Since 2, request ids are remembered over a jump of the clock. Since 3, there are dependencies, licences, layouts, heterogeneous
+/// and suspended jobs, and a hold of a running job counts once it waits again.
+pub const ENTRY_VERSION: u16 = 3;
 
 /// One entry of the replicated log: a batch of commands with the leader's time.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -78,6 +79,9 @@ pub struct Submit {
     /// Those of the two that the proposer did not see in the state.
     #[cbor(n(5), default, skip_if = "Vec::is_empty")]
     pub blobs: Vec<Blob>,
+    /// Further components of a heterogeneous job; `spec` is the first.
+    #[cbor(n(6), default, skip_if = "Vec::is_empty")]
+    pub components: Vec<JobSpec>,
 }
 
 /// Which jobs: a number as users write it, and for arrays perhaps some of its tasks.
@@ -89,6 +93,9 @@ pub struct JobRef {
     /// Only these tasks of the array.
     #[n(1)]
     pub tasks: Option<IndexSet>,
+    /// Only this component of a heterogeneous job.
+    #[n(2)]
+    pub component: Option<u32>,
 }
 
 /// What `scontrol update job` may change; what is not given stays.
@@ -371,6 +378,12 @@ pub enum Act {
         #[n(1)]
         change: NodeChange,
     },
+    /// Stop running jobs.
+    #[n(8)]
+    Suspend(#[n(0)] JobRef),
+    /// Let stopped jobs go on.
+    #[n(9)]
+    Resume(#[n(0)] JobRef),
     /// Change a partition.
     #[n(7)]
     UpdatePartition {
@@ -439,6 +452,9 @@ pub enum Command {
         #[n(1)]
         partitions: Vec<Partition>,
     },
+    /// The planner's decision on jobs that start together or not at all.
+    #[n(8)]
+    PlaceTogether(#[n(0)] Vec<Placement>),
     /// Time passes: ended jobs leave, request ids are forgotten, begin times come.
     #[n(7)]
     Tick,

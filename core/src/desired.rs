@@ -4,7 +4,7 @@ use minicbor::{Decode, Encode};
 
 use crate::{
     Attempt, JobId, NodeId, State, TimeLimit, TimeMs,
-    job::{EndOrder, SignalOrder},
+    job::{EndOrder, Job, JobState, SignalOrder},
 };
 
 /// One attempt that a node shall have.
@@ -26,6 +26,13 @@ pub struct DesiredJob {
     /// Signals to send, each once, by their numbers.
     #[cbor(n(4), default, skip_if = "Vec::is_empty")]
     pub signals: Vec<SignalOrder>,
+    /// Stopped: its processes are not given the CPU.
+    #[cbor(n(5), default, skip_if = "is_false")]
+    pub suspended: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// All that a node shall have. What a node has beyond it is to be killed and forgotten.
@@ -43,18 +50,30 @@ pub struct Desired {
     pub jobs: Vec<DesiredJob>,
 }
 
+/// A node counts from the launch; time in which the job was stopped is added, and while it is none ends.
+fn limit(job: &Job) -> TimeLimit {
+    match (job.state, job.time_limit, &job.suspension) {
+        (JobState::Suspended, ..) => TimeLimit::Infinite,
+        (_, TimeLimit::Seconds(seconds), Some(suspension)) => {
+            TimeLimit::Seconds(seconds.saturating_add(suspension.total_ms.div_ceil(1000)))
+        }
+        (_, limit, _) => limit,
+    }
+}
+
 /// The desired document of a node. A job is on the document of its first node, which runs the batch script.
 pub fn desired(state: &State, node: NodeId) -> Desired {
     let held = state.node(node).map(|node| node.taken.jobs.as_slice()).unwrap_or_default();
     let jobs = held.iter().filter_map(|id| {
         let job = state.job(*id)?;
-        let first = job.run.as_ref()?.allocs.first()?;
+        let first = job.run.as_ref()?.allocs.first().filter(|_| job.runs_script())?;
         (first.node == node).then(|| DesiredJob {
             job: job.id,
             attempt: job.attempt,
-            time_limit: job.time_limit,
+            time_limit: limit(job),
             end: job.end_order,
             signals: job.signals.clone(),
+            suspended: job.state == JobState::Suspended,
         })
     });
     Desired { as_of: state.now(), kill_wait_s: state.settings().kill_wait_s, jobs: jobs.collect() }

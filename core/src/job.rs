@@ -421,6 +421,45 @@ pub struct Job {
     /// What it still waits for of other jobs.
     #[n(24)]
     pub dependency: Option<Shared<Dependency>>,
+    /// The part in a heterogeneous job.
+    #[n(25)]
+    pub het: Option<HetRole>,
+    /// When this run was stopped, if ever.
+    #[n(26)]
+    pub suspension: Option<Suspension>,
+}
+
+/// When and for how long a run was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Suspension {
+    /// Since when it is stopped; not given for one that runs again.
+    #[n(0)]
+    pub since: Option<TimeMs>,
+    /// How long it was stopped before that, in milliseconds.
+    #[n(1)]
+    pub total_ms: u64,
+    /// When it was last stopped or resumed.
+    #[n(2)]
+    pub changed: TimeMs,
+    /// How long it had run when it was last stopped, in seconds.
+    #[n(3)]
+    pub ran_s: u64,
+}
+
+/// The part of a component in a heterogeneous job, whose components start and end together. The first is the leader: it runs the
+/// script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct HetRole {
+    /// The first component; those behind it have the next numbers.
+    #[n(0)]
+    pub leader: JobId,
+    /// The place of this one, from 0.
+    #[n(1)]
+    pub offset: u32,
+    /// How many there are.
+    #[n(2)]
+    pub size: u32,
 }
 
 /// A signal for a running job.
@@ -463,9 +502,19 @@ impl Job {
         self.state.is_final() && self.holds_resources()
     }
 
+    /// True if its nodes run the batch script: all but later components of heterogeneous jobs do.
+    pub fn runs_script(&self) -> bool {
+        self.het.is_none_or(|het| het.offset == 0)
+    }
+
     /// True while nothing but resources keeps it from starting: it waits, is not held and depends on no other job.
     pub fn is_ready(&self) -> bool {
         self.state == JobState::Pending && self.hold == Hold::None && self.dependency.is_none()
+    }
+
+    /// True while its run is ended to be put back into the queue.
+    pub fn is_requeuing(&self) -> bool {
+        self.end_order.is_some_and(|order| matches!(order.cause, EndCause::Requeue { .. }))
     }
 
     /// True if nothing changes any more.
@@ -495,9 +544,14 @@ impl Job {
         self.spec.requeue.unwrap_or(true)
     }
 
-    /// When the run reaches its limit.
+    /// When the run reaches its limit; unknown while it is suspended.
     pub fn limit_end(&self) -> Option<TimeMs> {
         let run = self.run.as_ref()?;
-        self.time_limit.end_after(run.launched.unwrap_or(run.placed))
+        let suspended_ms = match self.suspension {
+            Some(Suspension { since: Some(_), .. }) => return None,
+            suspension => suspension.map_or(0, |before| before.total_ms),
+        };
+        let end = self.time_limit.end_after(run.launched.unwrap_or(run.placed))?;
+        Some(TimeMs(end.0.saturating_add(suspended_ms)))
     }
 }

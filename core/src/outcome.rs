@@ -181,4 +181,12 @@ pub enum Refusal {
     #[n(31)]
     #[error("features of the script's node are not among those asked for of all")]
     BatchFeatures,
+    /// Only the whole heterogeneous job can be treated so.
+    #[n(32)]
+    #[error("not the first component of the job")]
+    NotHetLeader,
+    /// The job runs.
+    #[n(33)]
+    #[error("the job is not suspended")]
+    NotSuspended,
 }

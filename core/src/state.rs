@@ -183,6 +183,15 @@ impl State {
             .filter_map(|(_, task, id)| Some((*task, self.jobs.get(id)?)))
     }
 
+    /// The components of a heterogeneous job, by its leader; nothing for any other job.
+    pub fn components_of(&self, leader: JobId) -> impl Iterator<Item = &Shared<Job>> {
+        let size =
+            self.jobs.get(&leader).and_then(|job| job.het).filter(|het| het.leader == leader).map(|het| het.size);
+        let last = JobId(leader.0.saturating_add(size.unwrap_or(0)));
+        let of_it = move |job: &&Shared<Job>| job.het.is_some_and(|het| het.leader == leader);
+        self.jobs.range(leader..last).map(|(_, job)| job).filter(of_it)
+    }
+
     /// The record of one task of an array, which may stand for others too.
     pub fn array_task(&self, array: JobId, task: u32) -> Option<&Shared<Job>> {
         let own = self.array_tasks.range((array, task, JobId(0))..=(array, task, JobId(u32::MAX))).next();
@@ -251,7 +260,7 @@ impl State {
 
     /// The node that runs a job's script, for a job that holds resources: the first of its allocations.
     pub fn runs_script_of(&self, job: JobId) -> Option<NodeId> {
-        let job = self.jobs.get(&job).filter(|job| job.holds_resources())?;
+        let job = self.jobs.get(&job).filter(|job| job.holds_resources() && job.runs_script())?;
         job.run.as_ref()?.allocs.first().map(|alloc| alloc.node)
     }
 

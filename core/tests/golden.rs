@@ -17,16 +17,18 @@ use gpun_core::{
         Act, ENTRY_VERSION, Ended, EndedHow, JobChange, JobEvent, JobRef, JobReport, NodeChange, PartitionChange,
         Placement,
     },
+    dependency::{Condition, Dependency, Kind},
     job::{ExitStatus, GresAlloc, NodeAlloc, SignalScope, Usage},
+    layout::Layout,
     mirror::{decode, encode},
     node::{GresInventory, Inventory},
     partition::{Partition, PartitionState},
-    settings::Settings,
-    spec::{ArrayRequest, GresRequest, JobSpec, MemoryRequest, OpenMode, WarnSignal},
+    settings::{License, Settings},
+    spec::{ArrayRequest, GresRequest, JobSpec, LicenseRequest, MemoryRequest, OpenMode, WarnSignal},
 };
 
 /// All recorded logs, the newest last.
-const FILES: [&str; 2] = ["entries_v1", "entries_v2"];
+const FILES: [&str; 3] = ["entries_v1", "entries_v2", "entries_v3"];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -147,6 +149,11 @@ fn entries() -> Vec<Entry> {
         dependency: None,
         licenses: None,
     };
+    let submit_het = |number: u8| {
+        let mut submit = submission(RequestId([number; 16]), &ALICE, tasks(1));
+        submit.components = vec![tasks(1)];
+        Command::Submit(Box::new(submit))
+    };
     let alloc = |first: u32, count: u32, memory: u64| NodeAlloc {
         node: NodeId(1),
         cpus: (first..first + count).collect(),
@@ -218,6 +225,51 @@ fn entries() -> Vec<Entry> {
         config_digest: Some(digest(9)),
         licenses: Vec::new(),
     };
+    let licensed = Settings { licenses: vec![License { name: "matlab".into(), total: 4 }], ..settings.clone() };
+    let configure_more = Command::Configure { settings: Box::new(licensed), partitions: Vec::new() };
+    let request = |count, bare| GresRequest { name: "gpu".into(), kind: text("a100"), count, bare };
+    let matlab = LicenseRequest { name: "matlab".into(), count: Some(2) };
+    let layout = JobSpec {
+        licenses: vec![matlab.clone()],
+        kill_on_invalid_dep: Some(true),
+        mincpus: Some(2),
+        no_kill: Some(true),
+        spread: true,
+        prefer: list(&["ib"]),
+        extra: text("more"),
+        batch_features: list(&["ib"]),
+        features: list(&["ib"]),
+        layout: Layout {
+            sockets_per_node: Some(2),
+            cores_per_socket: Some(4),
+            threads_per_core: Some(1),
+            ntasks_per_socket: Some(2),
+            ntasks_per_core: Some(1),
+        },
+        gres_total: vec![request(2, false)],
+        gres_per_task: vec![request(1, true)],
+        gres_per_socket: vec![request(1, false)],
+        cpus_per_gpu: Some(1),
+        ntasks_per_gpu: Some(1),
+        gres_binding: Some(true),
+        tres_bind: text("gres/gpu:closest"),
+        memory: MemoryRequest::PerGpu(MemoryMib(10)),
+        ..tasks(1)
+    };
+    let after = Condition { delay_min: 3, task: Some(4), ..Condition::new(Kind::AfterAny, JobId(2)) };
+    let waits = Dependency { conditions: vec![Condition::new(Kind::AfterOk, JobId(9)), after], any: true };
+    let depends = JobSpec { dependency: Some(waits.clone()), ..tasks(1) };
+    let change_more = JobChange { dependency: Some(waits), licenses: Some(vec![matlab]), ..JobChange::default() };
+    let reopened = PartitionChange { state: Some(PartitionState::Up), ..PartitionChange::default() };
+    let component = JobRef { job: JobId(9), tasks: None, component: Some(1) };
+    let het = [(9, 0), (10, 1)];
+    let placement = |job, alloc| Placement {
+        job: JobId(job),
+        task: None,
+        seen_attempt: Attempt(0),
+        partition: "batch".into(),
+        allocs: vec![alloc],
+    };
     let configure = Command::Configure { settings: Box::new(settings), partitions: vec![batch, other] };
     let register = |name: &str| Command::RegisterNode { name: name.into(), inventory: inventory.clone() };
     let entry = |seconds, commands| Entry { version: ENTRY_VERSION, stamp: START.plus_s(seconds), commands };
@@ -243,7 +295,14 @@ fn entries() -> Vec<Entry> {
         entry(32, vec![act(Act::Signal { jobs: jobs(1), signal: 12, scope: SignalScope::Batch })]),
         entry(33, vec![act(Act::UpdateJob { jobs: jobs(4), change: Box::new(change) })]),
         entry(34, vec![act(Act::Release(jobs(3))), act(Act::Hold { jobs: jobs(3), as_user: true })]),
-        entry(35, vec![act(Act::Cancel(JobRef { job: JobId(2), tasks: Some([2, 4].into_iter().collect()) }))]),
+        entry(
+            35,
+            vec![act(Act::Cancel(JobRef {
+                job: JobId(2),
+                tasks: Some([2, 4].into_iter().collect()),
+                component: None,
+            }))],
+        ),
         entry(36, vec![act(Act::Requeue { jobs: jobs(1), hold: true })]),
         entry(40, vec![report(1, 1, ended(EndedHow::Ordered, 0, 15)), report(5, 1, ended(EndedHow::Lost, 0, 0))]),
         entry(41, vec![place(4, None, 0, alloc(0, 1, 10))]),
@@ -254,6 +313,13 @@ fn entries() -> Vec<Entry> {
         entry(46, vec![act(Act::UpdateNode { name: "n2".into(), change: NodeChange::Resume })]),
         entry(47, vec![act(Act::UpdateNode { name: "n2".into(), change: NodeChange::Down { reason: "x".into() } })]),
         entry(48, vec![act(Act::UpdatePartition { name: "batch".into(), change: partition_change })]),
+        entry(49, vec![act(Act::UpdatePartition { name: "batch".into(), change: reopened }), register("n1")]),
+        entry(50, vec![configure_more]),
+        entry(51, vec![submit(6, layout), submit_het(7), submit(8, depends)]),
+        entry(52, vec![Command::PlaceTogether(het.map(|(job, first)| placement(job, alloc(first, 1, 100))).to_vec())]),
+        entry(53, vec![act(Act::Suspend(jobs(9))), act(Act::Resume(component))]),
+        entry(54, vec![act(Act::UpdateJob { jobs: jobs(11), change: Box::new(change_more) })]),
+        entry(55, vec![act(Act::Resume(jobs(9)))]),
         entry(20, vec![Command::Tick]),
         entry(5000, vec![Command::Tick]),
     ]
@@ -346,7 +412,7 @@ fn this_build_writes_the_newest_golden_file() {
 
 #[test]
 fn every_command_is_in_it() {
-    let mut seen = [false; 8];
+    let mut seen = [false; 9];
     for command in entries().iter().flat_map(|entry| &entry.commands) {
         // A new command does not compile here: add it to `entries` too.
         let at = match command {
@@ -358,8 +424,9 @@ fn every_command_is_in_it() {
             Command::NodeLost { .. } => 5,
             Command::Configure { .. } => 6,
             Command::Tick => 7,
+            Command::PlaceTogether(_) => 8,
         };
         seen[at] = true;
     }
-    assert_eq!(seen, [true; 8]);
+    assert_eq!(seen, [true; 9]);
 }

@@ -5,7 +5,8 @@ mod build;
 use build::*;
 use gpun_core::{
     Attempt, Command, JobId, MemoryMib, Outcome, Refusal, TimeLimit, TimeMs,
-    command::{Act, EndedHow, JobChange, JobEvent, NodeChange},
+    command::{Act, EndedHow, JobChange, JobEvent, JobRef, NodeChange},
+    desired::desired,
     job::{EndCause, Hold, JobState, Reason},
     settings::Settings,
     spec::JobSpec,
@@ -95,6 +96,50 @@ fn a_hold_of_a_running_job_counts_once_it_waits_again() {
         (world.job_state(job), world.job(job).hold, world.job(job).priority),
         (JobState::Pending, Hold::User, 0)
     );
+}
+
+#[test]
+fn a_suspended_run_keeps_what_it_has_and_its_time_stands() {
+    let mut world = World::new();
+    let job = running(&mut world, tasks(1));
+    world.launch("n1", job, 1);
+    let launched = world.now;
+    let act = |world: &mut World, who, act: fn(JobRef) -> Act| world.act(who, act(one(job)));
+    assert_eq!(act(&mut world, &ALICE, Act::Suspend), Err(Refusal::AccessDenied));
+    assert_eq!(act(&mut world, &OPERATOR, Act::Resume), Err(Refusal::NotSuspended));
+    world.pass(10);
+    assert_eq!(act(&mut world, &OPERATOR, Act::Suspend), Ok(1));
+    assert_eq!(act(&mut world, &OPERATOR, Act::Suspend), Ok(1), "it stays so");
+    let node = world.state.node_named("n1").expect("node");
+    assert_eq!((world.job_state(job), node.cpus_free()), (JobState::Suspended, 3));
+    let wished = |world: &World| {
+        let node = world.state.node_named("n1").expect("node").id;
+        let job = desired(&world.state, node).jobs.remove(0);
+        (job.suspended, job.time_limit)
+    };
+    assert_eq!(wished(&world), (true, TimeLimit::Infinite));
+    assert_eq!(world.job(job).limit_end(), None);
+    world.pass(100);
+    assert_eq!(world.job(job).suspended_ms(world.now), 100_000);
+    assert_eq!(act(&mut world, &OPERATOR, Act::Resume), Ok(1));
+    assert_eq!(wished(&world), (false, TimeLimit::Seconds(160)));
+    assert_eq!(world.job(job).limit_end(), Some(launched.plus_s(160)));
+    world.pass(5);
+    assert_eq!(act(&mut world, &OPERATOR, Act::Suspend), Ok(1));
+    let suspension = world.job(job).suspension.expect("moments");
+    assert_eq!((suspension.ran_s, suspension.total_ms, suspension.changed), (15, 100_000, world.now));
+    world.pass(5);
+    world.act(&ALICE, Act::Cancel(one(job))).expect("cancelled");
+    assert_eq!(act(&mut world, &OPERATOR, Act::Resume), Err(Refusal::AlreadyDone));
+    world.end("n1", job, 1, EndedHow::Ordered, (0, 15));
+    assert_eq!(world.job(job).suspended_ms(world.now.plus_s(1000)), 105_000, "its end ends that too");
+    let waiting = world.submit(tasks(1));
+    assert_eq!(world.act(&ROOT, Act::Suspend(one(waiting))), Err(Refusal::JobPending));
+    world.place(waiting, &["n1"]);
+    world.act(&ROOT, Act::Suspend(one(waiting))).expect("suspended");
+    world.act(&ALICE, Act::Requeue { jobs: one(waiting), hold: false }).expect("requeued");
+    world.end("n1", waiting, 1, EndedHow::Ordered, (0, 15));
+    assert_eq!((world.job_state(waiting), world.job(waiting).suspension), (JobState::Pending, None));
 }
 
 #[test]

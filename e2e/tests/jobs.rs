@@ -51,6 +51,29 @@ fn output_is_the_users_and_byte_exact() {
 }
 
 #[test]
+fn a_suspended_job_stands_still() {
+    let cluster = cluster();
+    let job = cluster.sbatch(ALICE, &["--wrap", "while :; do echo x >> ticks.txt; sleep 0.01; done"]);
+    let ticks = || fs::metadata(cluster.work().join("ticks.txt")).map_or(0, |file| file.len());
+    wait_for("the job works", Duration::from_secs(20), || (ticks() > 10).then_some(()));
+    cluster.run(User::Root, "scontrol", &["suspend", &job.to_string()]);
+    assert_eq!(cluster.shown(job, "JobState"), "SUSPENDED");
+    // Two looks at the same count: its processes stand.
+    let mut before = ticks();
+    wait_for("the job stands still", Duration::from_secs(20), || {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = ticks();
+        (std::mem::replace(&mut before, now) == now).then_some(())
+    });
+    cluster.run(User::Root, "scontrol", &["resume", &job.to_string()]);
+    wait_for("the job goes on", Duration::from_secs(20), || (ticks() > before).then_some(()));
+    cluster.run(User::Root, "scontrol", &["suspend", &job.to_string()]);
+    cluster.run(ALICE, "scancel", &[&job.to_string()]);
+    assert_eq!(cluster.wait_over(job), "CANCELLED");
+    cluster.wait_clean();
+}
+
+#[test]
 fn the_job_knows_itself() {
     let cluster = cluster();
     let wrap =

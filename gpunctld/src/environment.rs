@@ -26,6 +26,8 @@ pub struct Facts<'a> {
     pub partition: Option<&'a Partition>,
     /// Settings of the cluster.
     pub settings: &'a Settings,
+    /// All components of a heterogeneous job, the leader first; none for any other job.
+    pub components: &'a [Facts<'a>],
     /// The cluster's folder on the node, so that commands inside the job find the controller.
     pub cluster_dir: &'a str,
 }
@@ -37,6 +39,8 @@ const ALLOCATION: &[&str] = &[
     "SLURM_CPUS_ON_NODE",
     "SLURM_GPUS_ON_NODE",
     "SLURM_GTIDS",
+    "SLURM_HET_",
+    "SLURM_PACK_",
     "SLURM_JOBID",
     "SLURM_JOB_",
     "SLURM_LAUNCH_",
@@ -60,10 +64,12 @@ const ALLOCATION: &[&str] = &[
 
 /// The whole environment as `NAME=value`, the user's own first.
 pub fn environment(facts: &Facts<'_>, user: &[u8]) -> Vec<Vec<u8>> {
-    let mut ours = slurm_variables(facts);
+    let mut ours: Vec<(String, String)> =
+        slurm_variables(facts).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    ours.extend(component_variables(facts.components));
     // With `--chdir` the job does not start where it was submitted from; sbatch says where that was.
     let told = user.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"SLURM_SUBMIT_DIR="));
-    ours.retain(|(name, _)| *name != "SLURM_SUBMIT_DIR" || !told);
+    ours.retain(|(name, _)| name != "SLURM_SUBMIT_DIR" || !told);
     let name = |entry: &[u8]| entry.iter().position(|byte| *byte == b'=').map(|at| entry[..at].to_vec());
     let replaced = |entry: &[u8]| match name(entry) {
         Some(name) => {
@@ -87,6 +93,42 @@ fn with_commands(mut entry: Vec<u8>, cluster_dir: &str) -> Vec<u8> {
         entry.extend_from_slice(format!("{gap}{commands}").as_bytes());
     }
     entry
+}
+
+/// What a heterogeneous job is told of each component.
+const OF_COMPONENT: &[&str] = &[
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_JOB_ACCOUNT",
+    "SLURM_JOB_CPUS_PER_NODE",
+    "SLURM_JOB_ID",
+    "SLURM_JOB_NAME",
+    "SLURM_JOB_NODELIST",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_JOB_PARTITION",
+    "SLURM_JOB_QOS",
+    "SLURM_MEM_PER_CPU",
+    "SLURM_MEM_PER_GPU",
+    "SLURM_MEM_PER_NODE",
+    "SLURM_NPROCS",
+    "SLURM_NTASKS",
+    "SLURM_TASKS_PER_NODE",
+];
+
+/// `SLURM_HET_SIZE`, and `NAME_HET_GROUP_n` for each component, also by their old names.
+fn component_variables(components: &[Facts<'_>]) -> Vec<(String, String)> {
+    if components.is_empty() {
+        return Vec::new();
+    }
+    let size = components.len().to_string();
+    let mut out = vec![("SLURM_HET_SIZE".to_owned(), size.clone()), ("SLURM_PACK_SIZE".to_owned(), size)];
+    for (at, component) in components.iter().enumerate() {
+        let of_it = slurm_variables(component).into_iter().filter(|(name, _)| OF_COMPONENT.contains(name));
+        for (name, value) in of_it {
+            out.push((format!("{name}_HET_GROUP_{at}"), value.clone()));
+            out.push((format!("{name}_PACK_GROUP_{at}"), value));
+        }
+    }
+    out
 }
 
 fn slurm_variables(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
@@ -257,6 +299,8 @@ mod tests {
             signals: Vec::new(),
             launch_faults: 0,
             dependency: None,
+            het: None,
+            suspension: None,
         }
     }
 
@@ -265,8 +309,15 @@ mod tests {
         let nodes: Vec<Node> = run.allocs.iter().map(|alloc| node(alloc.node.0)).collect();
         let places: Vec<Place<'_>> = nodes.iter().zip(&run.allocs).collect();
         let settings = Settings::default();
-        let facts =
-            Facts { job, run, places: &places, partition: None, settings: &settings, cluster_dir: "/var/lib/gpunion" };
+        let facts = Facts {
+            job,
+            run,
+            places: &places,
+            partition: None,
+            settings: &settings,
+            components: &[],
+            cluster_dir: "/var/lib/gpunion",
+        };
         environment(&facts, user).into_iter().map(|line| String::from_utf8(line).unwrap()).collect()
     }
 
@@ -340,6 +391,7 @@ mod tests {
             places: &places,
             partition: None,
             settings: &settings,
+            components: &[],
             cluster_dir: "/var/lib/gpunion",
         };
         assert!(environment(&facts, user).contains(&b"\xff=1".to_vec()), "what is not UTF-8 passes through");
@@ -374,6 +426,42 @@ mod tests {
             "SLURM_RESTART_COUNT=2",
         ];
         check(&task, b"", &present, &[]);
+    }
+
+    #[test]
+    fn a_leader_is_told_of_all_components() {
+        let named = |name: &str, tasks| JobSpec { name: name.into(), ntasks: Some(tasks), ..JobSpec::default() };
+        let leader = job(named("x", 1), vec![alloc(3, 1, 1)]);
+        let other = job(named("y", 2), vec![alloc(5, 1, 1), alloc(6, 1, 1)]);
+        let nodes = [node(3), node(5), node(6)];
+        let settings = Settings::default();
+        let places = [&leader, &other].map(|job| {
+            let allocs = &job.run.as_ref().unwrap().allocs;
+            let of = |alloc: &NodeAlloc| nodes.iter().find(|node| node.id == alloc.node).unwrap();
+            allocs.iter().map(|alloc| (of(alloc), alloc)).collect::<Vec<Place<'_>>>()
+        });
+        fn facts<'a>(
+            job: &'a Job,
+            places: &'a [Place<'a>],
+            settings: &'a Settings,
+            components: &'a [Facts<'a>],
+        ) -> Facts<'a> {
+            let run = job.run.as_ref().unwrap();
+            Facts { job, run, places, partition: None, settings, components, cluster_dir: "/c" }
+        }
+        let components = [facts(&leader, &places[0], &settings, &[]), facts(&other, &places[1], &settings, &[])];
+        let lines = environment(&facts(&leader, &places[0], &settings, &components), b"SLURM_HET_SIZE=9\0");
+        for want in [
+            "SLURM_HET_SIZE=2",
+            "SLURM_JOB_NAME_HET_GROUP_1=y",
+            "SLURM_JOB_NODELIST_HET_GROUP_0=n3",
+            "SLURM_JOB_NODELIST_HET_GROUP_1=n[5-6]",
+            "SLURM_TASKS_PER_NODE_HET_GROUP_1=1(x2)",
+            "SLURM_NTASKS_PACK_GROUP_1=2",
+            "SLURM_JOB_NODELIST=n3",
+        ] {
+            assert_eq!(lines.iter().filter(|have| *have == want.as_bytes()).count(), 1, "{want}");
+        }
     }
 
     #[test]

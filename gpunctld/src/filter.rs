@@ -75,6 +75,7 @@ impl Filter {
         for wanted in &self.jobs {
             ids.insert(wanted.job);
             ids.extend(state.array_tasks(wanted.job).map(|(_, job)| job.id));
+            ids.extend(state.components_of(wanted.job).map(|job| job.id));
         }
         Box::new(ids.into_iter().filter_map(|id| state.job(id)))
     }
@@ -104,13 +105,15 @@ impl Filter {
     fn job_matches(&self, job: &Job) -> bool {
         self.jobs.is_empty()
             || self.jobs.iter().any(|wanted| {
-                let named = job.id == wanted.job || job.array_id() == Some(wanted.job);
+                let het = job.het.filter(|het| het.leader == wanted.job);
+                let named = job.id == wanted.job || job.array_id() == Some(wanted.job) || het.is_some();
                 let tasks = wanted.tasks.as_ref().is_none_or(|tasks| match &job.array {
                     Some(ArrayRole::Task { task, .. }) => tasks.contains(*task),
                     Some(ArrayRole::Waiting { tasks: waiting }) => !tasks.is_disjoint(waiting),
                     None => false,
                 });
-                named && tasks
+                let component = wanted.component.is_none_or(|component| het.is_some_and(|het| het.offset == component));
+                named && tasks && component
             })
     }
 

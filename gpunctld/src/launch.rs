@@ -3,7 +3,7 @@
 use gpun_compat::{array, pattern};
 use gpun_core::{
     JobId, State,
-    job::{Job, NodeAlloc},
+    job::{Job, NodeAlloc, Run},
     mirror::Table,
     node::Node,
     spec::OpenMode,
@@ -38,21 +38,18 @@ pub enum LaunchError {
 pub fn launch(state: &State, id: JobId, blobs: &dyn MirrorRead, cluster_dir: &str) -> Result<pb::Launch, LaunchError> {
     let job = state.job(id).ok_or(LaunchError::NotPlaced(id))?;
     let run = job.run.as_ref().ok_or(LaunchError::NotPlaced(id))?;
-    let places: Vec<Place<'_>> =
-        run.allocs.iter().filter_map(|alloc| Some((&**state.node(alloc.node)?, alloc))).collect();
+    let places = places_of(state, run);
     let (node, alloc) = *places.first().ok_or(LaunchError::NotPlaced(id))?;
     let blob = |digest: gpun_core::Digest| {
         let found = blobs.get(Table::Blob as u8, &digest.0).map_err(|source| LaunchError::Blob { job: id, source })?;
         found.ok_or(LaunchError::BlobMissing(id))
     };
-    let facts = Facts {
-        job,
-        run,
-        places: &places,
-        partition: state.partition(&run.partition).map(|partition| &**partition),
-        settings: state.settings(),
-        cluster_dir,
-    };
+    let components = state.components_of(id).filter_map(|job| Some((&**job, job.run.as_ref()?)));
+    let components: Vec<_> = components.map(|(job, run)| (job, run, places_of(state, run))).collect();
+    let facts_of = |job, run, places, components| facts(state, job, run, places, components, cluster_dir);
+    let components: Vec<Facts<'_>> =
+        components.iter().map(|(job, run, places)| facts_of(*job, *run, places.as_slice(), &[])).collect();
+    let facts = facts_of(job, run, places.as_slice(), components.as_slice());
     let spec = &job.spec;
     let paths = paths(job, node);
     let own = [spec.work_dir.as_str(), folder(&paths.std_out), folder(&paths.std_err)];
@@ -87,6 +84,22 @@ pub fn launch(state: &State, id: JobId, blobs: &dyn MirrorRead, cluster_dir: &st
             batch_only: warn.batch_only,
         }),
     })
+}
+
+fn places_of<'a>(state: &'a State, run: &'a Run) -> Vec<Place<'a>> {
+    run.allocs.iter().filter_map(|alloc| Some((&**state.node(alloc.node)?, alloc))).collect()
+}
+
+fn facts<'a>(
+    state: &'a State,
+    job: &'a Job,
+    run: &'a Run,
+    places: &'a [Place<'a>],
+    components: &'a [Facts<'a>],
+    cluster_dir: &'a str,
+) -> Facts<'a> {
+    let partition = state.partition(&run.partition).map(|partition| &**partition);
+    Facts { job, run, places, partition, settings: state.settings(), components, cluster_dir }
 }
 
 fn limits(node: &Node, alloc: &NodeAlloc) -> pb::Limits {

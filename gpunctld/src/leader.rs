@@ -164,7 +164,9 @@ impl Leader {
                 tokio::task::spawn_blocking(move || gpun_sched::plan(&view, clock_now(), &PlanLimits::default()));
             let event = match made.await {
                 Ok(mut plan) => {
-                    place(&proposer, std::mem::take(&mut plan.placements)).await;
+                    let together = std::mem::take(&mut plan.together).into_iter().map(Command::PlaceTogether);
+                    let alone = std::mem::take(&mut plan.placements).into_iter().map(Command::Place);
+                    place(&proposer, alone.chain(together).collect()).await;
                     Event::Planned(plan)
                 }
                 Err(error) => Event::PlannerDied(error.to_string()),
@@ -342,12 +344,13 @@ impl Leader {
     }
 }
 
-async fn place(proposer: &Proposer, placements: Vec<gpun_core::command::Placement>) {
-    let proposals: Vec<_> = placements
+/// Proposes what a plan decided.
+async fn place(proposer: &Proposer, commands: Vec<Command>) {
+    let proposals: Vec<_> = commands
         .into_iter()
-        .map(|placement| {
+        .map(|command| {
             let proposer = proposer.clone();
-            tokio::spawn(async move { proposer.propose(Command::Place(placement)).await })
+            tokio::spawn(async move { proposer.propose(command).await })
         })
         .collect();
     for proposal in proposals {

@@ -58,6 +58,8 @@ impl Controller for Rpc {
         let who = caller(&request)?;
         let request = request.into_inner();
         let spec: JobSpec = decode(&request.spec).map_err(bad)?;
+        let components: Vec<JobSpec> =
+            request.components.iter().map(|one| decode(one).map_err(bad)).collect::<Result<_, _>>()?;
         if (request.user.is_some() || request.group.is_some()) && who.uid != 0 {
             let refusal = encode(&Refusal::AccessDenied);
             return Ok(Response::new(pb::SubmitReply { result: Some(submit_reply::Result::Refusal(refusal)) }));
@@ -77,7 +79,7 @@ impl Controller for Rpc {
             )));
         }
         let request_id = <[u8; 16]>::try_from(request.request_id.as_slice()).map(RequestId).map_err(bad)?;
-        let outcome = self.submit_job(request_id, owner, spec, request.script, request.environment).await?;
+        let outcome = self.submit_job(request_id, owner, spec, components, request.script, request.environment).await?;
         let result = match outcome {
             Outcome::Submitted { job } => submit_reply::Result::JobId(job.0),
             Outcome::Refused(refusal) => submit_reply::Result::Refusal(encode(&refusal)),
@@ -220,13 +222,21 @@ impl Rpc {
         request: RequestId,
         owner: Owner,
         spec: JobSpec,
+        components: Vec<JobSpec>,
         script: Vec<u8>,
         environment: Vec<u8>,
     ) -> Result<Outcome, Status> {
         let blob = |bytes: Vec<u8>| Blob { digest: Digest(*blake3::hash(&bytes).as_bytes()), bytes };
         let (script, environment) = (blob(script), blob(environment));
-        let mut submit =
-            Submit { request, owner, spec, script: script.digest, environment: environment.digest, blobs: Vec::new() };
+        let mut submit = Submit {
+            request,
+            owner,
+            spec,
+            script: script.digest,
+            environment: environment.digest,
+            blobs: Vec::new(),
+            components,
+        };
         let view = self.view();
         // A blob that the state has need not travel again; one that leaves it meanwhile is asked for with a refusal.
         submit.blobs =

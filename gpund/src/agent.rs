@@ -107,18 +107,26 @@ pub struct Wish {
     pub end: Option<Cause>,
     /// Between SIGTERM and SIGKILL, in seconds.
     pub kill_wait_s: u64,
+    /// Its processes are to be stopped.
+    #[serde(default)]
+    pub suspended: bool,
 }
 
 impl Wish {
     /// What the document says of that job.
     pub fn of(job: &DesiredJob, kill_wait_s: u64) -> Self {
-        Self { limit_s: job.time_limit.seconds(), end: job.end.map(|order| order.cause.into()), kill_wait_s }
+        Self {
+            limit_s: job.time_limit.seconds(),
+            end: job.end.map(|order| order.cause.into()),
+            kill_wait_s,
+            suspended: job.suspended,
+        }
     }
 }
 
 impl Default for Wish {
     fn default() -> Self {
-        Self { limit_s: TimeLimit::Infinite.seconds(), end: None, kill_wait_s: 30 }
+        Self { limit_s: TimeLimit::Infinite.seconds(), end: None, kill_wait_s: 30, suspended: false }
     }
 }
 
@@ -146,6 +154,9 @@ pub struct Done {
     pub signals: u32,
     /// When the warning was sent.
     pub warned_ms: Option<u64>,
+    /// Its processes are stopped.
+    #[serde(default)]
+    pub frozen: bool,
 }
 
 /// What the node has of one attempt.
@@ -173,6 +184,7 @@ impl Held {
             Act::Launch(_) => self.stage = Stage::Creating,
             Act::Signal { number, .. } => self.done.signals = self.done.signals.max(number),
             Act::Warn { .. } => self.done.warned_ms = Some(now_ms),
+            Act::Freeze { on, .. } => self.done.frozen = on,
             Act::Term { cause, .. } => {
                 self.done.term_ms = Some(now_ms);
                 self.done.cause.get_or_insert(cause);
@@ -247,6 +259,13 @@ pub enum Act {
         /// To whom.
         scope: SignalScope,
     },
+    /// Stop all its processes, or let them go on.
+    Freeze {
+        /// Of which attempt.
+        key: Key,
+        /// Stop them.
+        on: bool,
+    },
     /// SIGCONT and SIGTERM to all its processes.
     Term {
         /// To which attempt.
@@ -270,7 +289,11 @@ impl Act {
     pub fn key(&self) -> Key {
         match *self {
             Self::Launch(key) | Self::Forget(key) => key,
-            Self::Signal { key, .. } | Self::Warn { key, .. } | Self::Term { key, .. } | Self::Kill { key, .. } => key,
+            Self::Signal { key, .. }
+            | Self::Warn { key, .. }
+            | Self::Freeze { key, .. }
+            | Self::Term { key, .. }
+            | Self::Kill { key, .. } => key,
         }
     }
 }
@@ -374,6 +397,11 @@ fn signals(step: &mut Step, key: Key, held: &Held, job: &DesiredJob) {
 }
 
 fn running(step: &mut Step, key: Key, held: &Held, wish: &Wish, since_ms: u64, now_ms: u64) {
+    // What is to end has to go on first: a stopped process can't end itself.
+    let frozen = wish.suspended && wish.end.is_none();
+    if held.done.frozen != frozen && held.done.kill_ms.is_none() {
+        step.acts.push(Act::Freeze { key, on: frozen });
+    }
     if let Some(term_ms) = held.done.term_ms {
         let cause = held.done.cause.or(wish.end).unwrap_or(Cause::TimeLimit);
         if step.due(after(term_ms, wish.kill_wait_s), now_ms) {

@@ -135,6 +135,21 @@ impl Cgroups {
         field(&String::from_utf8_lossy(&text), "oom_kill")
     }
 
+    /// Stops every process of a group and of those below it, or lets them go on.
+    ///
+    /// # Errors
+    /// No freezer is mounted, or the group does not exist.
+    pub fn freeze(&self, sys: &dyn Sys, group: &str, on: bool) -> io::Result<()> {
+        let folder = self.folder("freezer", group);
+        let folder = folder.ok_or_else(|| io::Error::other("the kernel's freezer is not mounted"))?;
+        match (self.is_v2(), on) {
+            (true, true) => sys.write(&folder.join("cgroup.freeze"), b"1"),
+            (true, false) => sys.write(&folder.join("cgroup.freeze"), b"0"),
+            (false, true) => sys.write(&folder.join("freezer.state"), b"FROZEN"),
+            (false, false) => sys.write(&folder.join("freezer.state"), b"THAWED"),
+        }
+    }
+
     /// SIGKILL to every process of a group and of those below it, until none is left. A process that the kernel cannot
     /// end within `patience` (a hung file server) is an error that names it.
     pub fn kill(&self, sys: &dyn Sys, group: &str, patience: Duration) -> io::Result<()> {
@@ -329,6 +344,25 @@ mod tests {
         let expected = [format!("{freezer} FROZEN"), "kill -9 11".into(), "kill -9 12".into(), "kill -9 13".into()];
         assert_eq!(acts[..4], expected);
         assert_eq!(acts[4], format!("{freezer} THAWED"));
+    }
+
+    #[test]
+    fn all_are_stopped_in_both_versions() {
+        let rows = [
+            (V1, true, "write /sys/fs/cgroup/freezer/j/freezer.state FROZEN"),
+            (V1, false, "write /sys/fs/cgroup/freezer/j/freezer.state THAWED"),
+            (V2, true, "write /sys/fs/cgroup/j/cgroup.freeze 1"),
+            (V2, false, "write /sys/fs/cgroup/j/cgroup.freeze 0"),
+        ];
+        for (mounts, on, want) in rows {
+            let sys = Record::with(&[
+                ("/sys/fs/cgroup/freezer/j/freezer.state", "THAWED\n"),
+                ("/sys/fs/cgroup/j/cgroup.freeze", "0\n"),
+            ]);
+            Cgroups::parse(mounts).freeze(&sys, "/j", on).unwrap();
+            assert_eq!(*sys.acts.borrow(), [want]);
+        }
+        assert!(Cgroups::parse("").freeze(&Record::default(), "/j", true).is_err());
     }
 
     #[test]

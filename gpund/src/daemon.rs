@@ -255,6 +255,10 @@ impl Daemon {
                 self.order(key, shimlink::Act::Signal { signal: SIGCONT, to: Target::All });
                 self.order(key, shimlink::Act::Signal { signal: SIGTERM, to: Target::All });
             }
+            Act::Freeze { key, on } => {
+                self.ledger.record(act, now_ms);
+                self.order(key, shimlink::Act::Freeze { on });
+            }
             Act::Signal { key, signal, scope, .. } | Act::Warn { key, signal, scope } => {
                 self.ledger.record(act, now_ms);
                 self.signal(key, signal, scope);

@@ -41,6 +41,11 @@ pub enum Act {
     },
     /// SIGKILL to everything in the job's cgroup, and to what it forks meanwhile. Also ends a launch in the making.
     Kill,
+    /// Stop all processes of the job, or let them go on.
+    Freeze {
+        /// Stop them.
+        on: bool,
+    },
     /// What it has used so far.
     Usage,
 }

@@ -158,6 +158,10 @@ impl<'a> Supervisor<'a> {
         match act {
             Act::Usage => Ok(Some(self.cgroups.usage(self.sys, &self.spec.cgroup()))),
             Act::Kill => self.kill().map(|()| None),
+            Act::Freeze { on } => {
+                let frozen = self.cgroups.freeze(self.sys, &self.spec.cgroup(), on);
+                frozen.map(|()| None).map_err(|e| format!("it can't be stopped or resumed: {e}"))
+            }
             Act::Signal { signal, to: Target::All } if signal == libc::SIGKILL => self.kill().map(|()| None),
             Act::Signal { signal, to } => {
                 let number = u8::try_from(signal).ok().filter(|n| (1..=64).contains(n));

@@ -14,9 +14,10 @@
 //! | `request`, `shape` | what a job needs; what is known of all that need the same |
 //! | `table`, `level`, `view` | nodes, what is free on them, and a tree of it for each partition |
 //! | `pick`, `timeline` | which nodes, and when |
-//! | `planner` | the pass over the queue |
+//! | `planner`, `het` | the pass over the queue, and jobs of several components in it |
 //! | [`why()`] | everything that a job waits for, for people |
 
+mod het;
 mod level;
 mod limits;
 mod natural;

@@ -17,6 +17,8 @@ pub struct Plan {
     pub made_at: TimeMs,
     /// What to start, in the order to apply. Each is checked again by `apply`.
     pub placements: Vec<Placement>,
+    /// Jobs to start together or not at all: components of heterogeneous jobs.
+    pub together: Vec<Vec<Placement>>,
     /// Verdicts that the job and its partition alone don't tell. Ask [`Plan::verdict`] instead of looking here.
     pub verdicts: BTreeMap<JobId, Verdict>,
     /// The first job that waits for resources in each partition: all later ones of the partition stand behind it.

@@ -21,13 +21,13 @@ use crate::{
 };
 
 /// A partition during the pass.
-struct Part<'a> {
-    partition: &'a Partition,
+pub(crate) struct Part<'a> {
+    pub partition: &'a Partition,
     view: Option<usize>,
     /// For how many of its jobs room is kept.
     reservations: usize,
     /// Nothing is free and all the room that may be kept is kept.
-    closed: bool,
+    pub closed: bool,
 }
 
 /// Room kept for a job.
@@ -45,33 +45,33 @@ struct Started {
 
 /// Whether to go on with the queue.
 #[derive(PartialEq)]
-enum Next {
+pub(crate) enum Next {
     Job,
     Stop,
 }
 
 pub(crate) struct Planner<'a> {
-    state: &'a State,
-    now: TimeMs,
-    limits: PlanLimits,
-    table: Table<'a>,
-    views: Vec<View>,
+    pub(crate) state: &'a State,
+    pub(crate) now: TimeMs,
+    pub(crate) limits: PlanLimits,
+    pub(crate) table: Table<'a>,
+    pub(crate) views: Vec<View>,
     /// Node lists of the views.
     view_keys: Vec<&'a [String]>,
-    parts: Vec<Part<'a>>,
+    pub(crate) parts: Vec<Part<'a>>,
     part_names: BTreeMap<&'a str, usize>,
     default_part: Option<usize>,
-    shapes: Vec<Shape<'a>>,
+    pub(crate) shapes: Vec<Shape<'a>>,
     shape_numbers: BTreeMap<(usize, Request<'a>), usize>,
     releases: Option<Vec<Release>>,
     reservations: Vec<Reservation>,
     /// Tasks of arrays started in this plan.
     array_started: BTreeMap<JobId, u32>,
     /// Licences given by this plan.
-    licenses_started: BTreeMap<&'a str, u64>,
+    pub(crate) licenses_started: BTreeMap<&'a str, u64>,
     started: BTreeMap<JobId, Started>,
     tests: u64,
-    plan: Plan,
+    pub(crate) plan: Plan,
 }
 
 impl<'a> Planner<'a> {
@@ -139,7 +139,7 @@ impl<'a> Planner<'a> {
         self.plan
     }
 
-    fn parts_of(&self, job: &Job, into: &mut Vec<usize>) {
+    pub(crate) fn parts_of(&self, job: &Job, into: &mut Vec<usize>) {
         if job.spec.partitions.is_empty() {
             into.extend(self.default_part);
         }
@@ -148,6 +148,9 @@ impl<'a> Planner<'a> {
 
     fn consider(&mut self, job: &'a Job, parts: &[usize]) -> Next {
         self.plan.looked_at += 1;
+        if let Some(het) = job.het {
+            return self.consider_together(job, het);
+        }
         if let Some(begin) = job.spec.begin.filter(|begin| *begin > self.now) {
             self.plan.next_due = Some(self.plan.next_due.map_or(begin, |due| due.min(begin)));
             return Next::Job;
@@ -209,7 +212,7 @@ impl<'a> Planner<'a> {
     }
 
     /// True if the licences that a job needs are there, less what this plan gave away.
-    fn licenses_free_for(&self, job: &Job) -> bool {
+    pub(crate) fn licenses_free_for(&self, job: &Job) -> bool {
         if job.spec.licenses.is_empty() {
             return true;
         }
@@ -233,7 +236,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Marks partitions in which nothing can start any more; ends the pass when that is all of them.
-    fn close(&mut self, open: &[usize]) -> Next {
+    pub(crate) fn close(&mut self, open: &[usize]) -> Next {
         for at in open {
             let full = self.parts[*at].reservations >= self.limits.reservations_max.max(1);
             let free = self.parts[*at].view.is_none_or(|view| self.views[view].has_free());
@@ -244,7 +247,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Starts a job or one task in the first partition where it fits.
-    fn start(&mut self, job: &'a Job, task: Option<u32>, open: &[usize]) -> bool {
+    pub(crate) fn start(&mut self, job: &'a Job, task: Option<u32>, open: &[usize]) -> bool {
         let end = end_if_started(job, self.now);
         for part in open {
             let exhausted = self.tests > self.limits.tests_max && self.parts[*part].reservations > 0;
@@ -291,7 +294,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Keeps room for a job that does not fit now, or says why it never will.
-    fn keep_room(&mut self, job: &'a Job, open: &[usize]) {
+    pub(crate) fn keep_room(&mut self, job: &'a Job, open: &[usize]) {
         let mut best: Option<(usize, usize, Start)> = None;
         let mut never = None;
         for part in open.iter().copied() {
@@ -396,10 +399,19 @@ impl<'a> Planner<'a> {
         self.judge(job, verdict);
     }
 
-    fn judge(&mut self, job: &Job, verdict: Verdict) {
+    pub(crate) fn judge(&mut self, job: &Job, verdict: Verdict) {
         if self.plan.verdicts.len() < self.limits.verdicts_max {
             self.plan.verdicts.entry(job.id).or_insert(verdict);
         }
+    }
+
+    /// The view of these slots as they are now.
+    pub(crate) fn fresh_view(&self, slots: Vec<u32>) -> View {
+        let mut view = View::new(&self.table, slots);
+        for reservation in &self.reservations {
+            view.reserve(&self.table, &reservation.slots, reservation.start);
+        }
+        view
     }
 
     fn view_of(&mut self, part: usize) -> usize {
@@ -413,10 +425,7 @@ impl<'a> Planner<'a> {
             } else {
                 self.table.slots_named(self.state, key)
             };
-            let mut view = View::new(&self.table, slots);
-            for reservation in &self.reservations {
-                view.reserve(&self.table, &reservation.slots, reservation.start);
-            }
+            let view = self.fresh_view(slots);
             self.views.push(view);
             self.view_keys.push(key);
             self.views.len() - 1

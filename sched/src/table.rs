@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A node of the plan.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Slot<'a> {
     pub node: &'a Node,
     /// Takes jobs now.
@@ -27,13 +27,14 @@ pub(crate) struct Slot<'a> {
 }
 
 /// Numbers taken on one node by this plan too.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Picked<'a> {
     cpus: IndexSet,
     gres: BTreeMap<&'a str, IndexSet>,
 }
 
 /// All nodes: lighter ones first, then by name.
+#[derive(Clone)]
 pub(crate) struct Table<'a> {
     pub slots: Vec<Slot<'a>>,
     /// Free now.

@@ -50,7 +50,7 @@ impl Peak {
 }
 
 /// The nodes of a partition in the order in which they are used.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct View {
     /// Slots, ascending.
     pub slots: Vec<u32>,

@@ -135,7 +135,7 @@ fn cpus_are_the_lowest_free() {
     cluster.submit(tasks(3, 60));
     cluster.run_plan();
     let who = ROOT;
-    let jobs = gpun_core::command::JobRef { job: first, tasks: None };
+    let jobs = gpun_core::command::JobRef { job: first, tasks: None, component: None };
     cluster.launch(first);
     cluster.done(gpun_core::Command::Act { who, act: gpun_core::command::Act::Cancel(jobs) });
     let (node, attempt) = {

@@ -205,7 +205,7 @@ fn jobs_that_depend_on_others_are_no_candidates() {
     assert_eq!(verdict(&cluster, first).reason, Reason::Dependency);
     assert_eq!(verdict(&cluster, next).reason, Reason::Resources, "it stands behind nobody");
     assert_eq!(cluster.plan().looked_at, 1, "the pass ends at the first that depends on another");
-    cluster.done(Command::Act { who: ROOT, act: Act::Cancel(JobRef { job: next, tasks: None }) });
+    cluster.done(Command::Act { who: ROOT, act: Act::Cancel(JobRef { job: next, tasks: None, component: None }) });
     let lost = cluster.submit(on(Kind::AfterOk, next, true));
     assert_eq!(verdict(&cluster, lost).reason, Reason::DependencyNeverSatisfied);
 }
@@ -303,7 +303,7 @@ fn jobs_that_overrun_are_taken_to_end_at_once() {
     let next = cluster.submit(tasks(1, 60));
     cluster.pass(100);
     assert_eq!(verdict(&cluster, next).start_estimate, Some(cluster.now.plus_s(1)));
-    let jobs = JobRef { job: first, tasks: None };
+    let jobs = JobRef { job: first, tasks: None, component: None };
     cluster.done(Command::Act { who: ROOT, act: Act::Cancel(jobs) });
     assert_eq!(verdict(&cluster, next).start_estimate, Some(cluster.now.plus_s(30)), "after the wait for its kill");
 }

@@ -76,6 +76,7 @@ pub fn submission(request: RequestId, nodes: usize, number: u32, dice: &mut Dice
         script: script.digest,
         environment: environment.digest,
         blobs: vec![script, environment],
+        components: Vec::new(),
     }
 }
 
@@ -131,7 +132,7 @@ pub fn wish(newest: u32, nodes: usize, dice: &mut Dice) -> (Identity, Act) {
     let who = if dice.percent(40) { ROOT } else { Identity { uid: 1000 + dice.range(0, 2) as u32, gid: 1000 } };
     let job = JobId(dice.range(1, u64::from(newest.max(1))) as u32);
     let tasks = dice.percent(20).then(|| (0..dice.range(1, 4) as u32).collect());
-    let jobs = JobRef { job, tasks };
+    let jobs = JobRef { job, tasks, component: None };
     let act = match dice.range(0, 15) {
         0..=3 => Act::Cancel(jobs),
         4..=5 => Act::Hold { jobs, as_user: dice.percent(50) },

@@ -366,6 +366,8 @@ impl SimNode {
                 self.view.held.remove(&key);
                 self.records.remove(&key);
             }
+            // No load of the simulation suspends a job.
+            Act::Freeze { .. } => {}
             Act::Kill { cause, .. } => {
                 self.view.mark_past(key);
                 match before {

@@ -582,7 +582,7 @@ impl World {
             }
         }
         for job in state.queue() {
-            let jobs = JobRef { job: job.id, tasks: None };
+            let jobs = JobRef { job: job.id, tasks: None, component: None };
             if job.dependency.as_ref().is_some_and(|on| on.is_lost()) {
                 acts.push(Act::Cancel(jobs));
             } else if job.hold != Hold::None {

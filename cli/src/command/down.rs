@@ -156,7 +156,11 @@ fn end(quick: &mut Quick, view: &JobView) -> anyhow::Result<()> {
     if !is_running(view) {
         return Ok(());
     }
-    let jobs = JobRef { job: view.job.id, tasks: view.job.array_task().map(|task| [task].into_iter().collect()) };
+    let jobs = JobRef {
+        job: view.job.id,
+        tasks: view.job.array_task().map(|task| [task].into_iter().collect()),
+        component: None,
+    };
     let jobs = match view.job.array_id() {
         Some(array) => JobRef { job: array, ..jobs },
         None => jobs,

@@ -124,7 +124,7 @@ fn prepare(args: &[String]) -> Result<Prepared, OptionError> {
         let zone = TimeZone::system();
         resolved = sbatch::resolve(&line, &directives, &slurm::variable, &slurm::context(&zone))?;
     }
-    let Resolved { submission: mut asked, warning } = resolved;
+    let Resolved { submission: mut asked, mut components, warning } = resolved;
     if !warning.is_empty() && !asked.quiet {
         complain(warning.trim_end());
     }
@@ -144,14 +144,18 @@ fn prepare(args: &[String]) -> Result<Prepared, OptionError> {
     };
     let caller = Caller { variables, dir: &dir, host: &host, user_env };
     let environment = environment::build(&asked, caller, login);
-    fill(&mut asked.spec, &script, &line, args, &dir, host);
+    for one in std::iter::once(&mut asked).chain(&mut components) {
+        fill(&mut one.spec, &script, &line, args, &dir, &host);
+    }
     let mut request_id = vec![0; 16];
     rand::rngs::OsRng
         .try_fill_bytes(&mut request_id)
         .map_err(|error| OptionError::new(COMMAND.program, &format!("the system gives no random bytes: {error}"), 1))?;
     let spec = encode(&asked.spec);
+    let components = components.iter().map(|one| encode(&one.spec)).collect();
     let test_only = asked.test_only;
-    let request = pb::SubmitRequest { request_id, spec, script: script.bytes, environment, test_only, user, group };
+    let request =
+        pb::SubmitRequest { request_id, spec, script: script.bytes, environment, test_only, user, group, components };
     Ok(Prepared::Job(Box::new(Ready { asked, request })))
 }
 
@@ -202,7 +206,7 @@ fn wrapped(command: &str) -> Script {
 }
 
 /// What only this process knows.
-fn fill(spec: &mut JobSpec, script: &Script, line: &Line, args: &[String], dir: &Path, host: String) {
+fn fill(spec: &mut JobSpec, script: &Script, line: &Line, args: &[String], dir: &Path, host: &str) {
     if spec.name.is_empty() {
         spec.name.clone_from(&script.name);
     }
@@ -217,7 +221,7 @@ fn fill(spec: &mut JobSpec, script: &Script, line: &Line, args: &[String], dir: 
     let mask = umask(Mode::empty());
     umask(mask);
     spec.umask = Some(mask.bits());
-    spec.submit_host = Some(host);
+    spec.submit_host = Some(host.to_owned());
     spec.submit_sid = nix::unistd::getsid(None).ok().and_then(|sid| u32::try_from(sid.as_raw()).ok());
     spec.rlimits = LIMITS.iter().filter_map(|limit| Some((*limit as u32, getrlimit(*limit).ok()?.0))).collect();
 }

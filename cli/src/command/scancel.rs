@@ -135,8 +135,10 @@ fn base_state(name: job_state::Name) -> Option<JobState> {
 fn target(view: &JobView, refs: &[JobRef]) -> Target {
     let job = &view.job;
     let jobs = match &job.array {
-        None => JobRef { job: job.id, tasks: None },
-        Some(ArrayRole::Task { array, task }) => JobRef { job: *array, tasks: Some([*task].into_iter().collect()) },
+        None => JobRef { job: job.id, tasks: None, component: None },
+        Some(ArrayRole::Task { array, task }) => {
+            JobRef { job: *array, tasks: Some([*task].into_iter().collect()), component: None }
+        }
         // Of the tasks that still wait in one record only those that were named, if any were.
         Some(ArrayRole::Waiting { tasks }) => {
             let named: Vec<&JobRef> = refs.iter().filter(|one| one.job == job.id).collect();
@@ -147,7 +149,7 @@ fn target(view: &JobView, refs: &[JobRef]) -> Target {
             } else {
                 tasks.clone()
             };
-            JobRef { job: job.id, tasks: Some(tasks) }
+            JobRef { job: job.id, tasks: Some(tasks), component: None }
         }
     };
     let partition = view.partitions.first().cloned().unwrap_or_default();

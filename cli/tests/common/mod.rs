@@ -78,6 +78,7 @@ impl Held {
             script,
             environment,
             blobs: vec![blob(script, &request.script), blob(environment, &request.environment)],
+            components: request.components.iter().map(|spec| decode(spec).expect("spec")).collect(),
         };
         self.requests.push(request.clone());
         self.apply(Command::Submit(Box::new(submit)))

@@ -44,7 +44,10 @@ impl<'a> JobRow<'a> {
     /// `%i`: `7`, `7_3`, `7_[0-9%2]`.
     pub fn id(&self, shown: &Shown<'_>) -> String {
         match (self.job().array_id(), self.tasks_text(shown)) {
-            (None, _) => self.job().id.to_string(),
+            (None, _) => match self.job().het {
+                Some(het) => format!("{}+{}", het.leader, het.offset),
+                None => self.job().id.to_string(),
+            },
             (Some(array), Some(waiting)) if self.task.is_none() && self.is_waiting_array() => {
                 let mut text = format!("{array}_[{waiting}]");
                 if shown.bitstr_len.is_none() && text.len() > ARRAY_ID_LEN {
@@ -86,12 +89,13 @@ impl<'a> JobRow<'a> {
     /// Numbers to sort ids by: the array's or job's, then the task's. Waiting tasks come last.
     pub fn id_key(&self) -> (i64, i64) {
         let job = self.job();
-        let id = i64::from(job.array_id().unwrap_or(job.id).0);
+        let first = job.array_id().or(job.het.map(|het| het.leader));
+        let id = i64::from(first.unwrap_or(job.id).0);
         let task = match (self.task, &job.array) {
             (Some(t), _) => i64::from(t),
             (None, Some(ArrayRole::Task { task, .. })) => i64::from(*task),
             (None, Some(ArrayRole::Waiting { .. })) => i64::MAX,
-            (None, None) => 0,
+            (None, None) => job.het.map_or(0, |het| i64::from(het.offset)),
         };
         (id, task)
     }
@@ -221,7 +225,12 @@ impl<'a> JobRow<'a> {
     /// Run time so far, in seconds.
     pub fn used_s(&self, shown: &Shown<'_>) -> u64 {
         let (true, Some(start)) = (self.has_run(), self.start()) else { return 0 };
-        self.job().ended.unwrap_or_else(|| shown.now()).since_s(start)
+        let job = self.job();
+        if job.is_requeuing() {
+            return 0;
+        }
+        let until = job.ended.unwrap_or_else(|| shown.now());
+        TimeMs(until.0.saturating_sub(job.suspended_ms(shown.now()))).since_s(start)
     }
 
     /// What is left of the limit.
@@ -294,6 +303,17 @@ impl<'a> JobRow<'a> {
             MemoryRequest::PerGpu(each) => Some(format!("gres/gpu:{}", each.0)),
             _ => None,
         }
+    }
+
+    /// `17-19`: the numbers of all components of a heterogeneous job.
+    pub fn het_set(&self) -> Option<String> {
+        let het = self.job().het?;
+        Some(format!("{}-{}", het.leader, het.leader.0 + het.size.saturating_sub(1)))
+    }
+
+    /// How often it was put back into the queue, the time that is under way counted.
+    pub fn restarts(&self) -> u32 {
+        self.job().restarts + u32::from(self.job().is_requeuing())
     }
 
     /// `OK`, `NO` or `YES`: how CPUs are shared.

@@ -23,6 +23,7 @@ pub struct Detail {
 pub fn show(view: &JobView, detail: Detail, shown: &Shown<'_>) -> String {
     let row = JobRow::new(view);
     let mut lines = vec![head(&row, shown)];
+    lines.extend(row.het_set().map(|set| format!("HetJobIdSet={set}")));
     lines.extend(identity(&row, detail));
     lines.extend(times(&row, shown));
     lines.extend(place(&row));
@@ -47,7 +48,10 @@ fn head(row: &JobRow<'_>, shown: &Shown<'_>) -> String {
             let throttle = row.throttle().map_or_else(String::new, |n| format!("ArrayTaskThrottle={n} "));
             format!("ArrayJobId={id} ArrayTaskId={task} {throttle}")
         }
-        _ => String::new(),
+        _ => match job.het {
+            Some(het) => format!("HetJobId={} HetJobOffset={} ", het.leader, het.offset),
+            None => String::new(),
+        },
     };
     format!("JobId={} {array}JobName={}", job.id, job.spec.name)
 }
@@ -74,7 +78,7 @@ fn identity(row: &JobRow<'_>, detail: Detail) -> Vec<String> {
         format!(
             "Requeue={} Restarts={} BatchFlag=1 Reboot=0 ExitCode={}",
             u8::from(job.may_requeue()),
-            job.restarts,
+            row.restarts(),
             exit_code(row)
         ),
     ];
@@ -112,7 +116,9 @@ fn times(row: &JobRow<'_>, shown: &Shown<'_>) -> Vec<String> {
     }
     let seen = row.view.last_evaluated.or(Some(job.submitted));
     out.push(format!(
-        "SuspendTime=None SecsPreSuspend=0 LastSchedEval={} Scheduler=Main",
+        "SuspendTime={} SecsPreSuspend={} LastSchedEval={} Scheduler=Main",
+        job.suspension.map_or_else(|| "None".to_owned(), |one| shown.time(one.changed)),
+        job.suspension.map_or(0, |one| one.ran_s),
         shown.time_or(seen, "Unknown")
     ));
     out

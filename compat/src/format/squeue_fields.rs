@@ -49,8 +49,9 @@ fn list(nodes: &[String]) -> String {
 
 fn reason_list(r: &JobRow<'_>, _: &Shown<'_>) -> String {
     let job = &r.view.job;
-    let shows_nodes =
-        r.has_run() && matches!(job_state::base(job.state).compact, "R" | "S" | "CD" | "TO") || job.is_completing();
+    let shows_nodes = r.has_run() && matches!(job_state::base(job.state).compact, "R" | "S" | "CD" | "TO")
+        || job.is_completing()
+        || job.is_requeuing();
     if shows_nodes { r.node_list() } else { format!("({})", reason::of(r.view)) }
 }
 
@@ -93,9 +94,9 @@ pub static FIELDS: &[Field] = &[
     field('f', "Feature", "FEATURES", |r, _| features(r)),
     field('G', "GroupId", "GROUP", |r, _| r.view.job.owner.gid.to_string()),
     field('g', "GroupName", "GROUP", |r, _| r.view.job.owner.group.clone()),
-    fixed!("HetJobId", "HET_JOB_ID", "N/A"),
-    fixed!("HetJobIdSet", "HET_JOB_ID_SET", "N/A"),
-    fixed!("HetJobOffset", "HET_JOB_OFFSET", "N/A"),
+    named("HetJobId", "HET_JOB_ID", |r, _| or_na(r.view.job.het.map(|het| het.leader.to_string()))),
+    named("HetJobIdSet", "HET_JOB_ID_SET", |r, _| or_na(r.het_set())),
+    named("HetJobOffset", "HET_JOB_OFFSET", |r, _| or_na(r.view.job.het.map(|het| het.offset.to_string()))),
     field('i', "JobArrayId", "JOBID", |r, s| r.id(s)),
     field('A', "JobId", "JOBID", |r, _| r.view.job.id.to_string()),
     named("LastSchedEval", "LAST_SCHED_EVAL", |r, s| s.time_or(r.view.last_evaluated, "N/A")),
@@ -138,7 +139,7 @@ pub static FIELDS: &[Field] = &[
     named("Requeue", "REQUEUE", |r, _| u8::from(r.view.job.may_requeue()).to_string()),
     field('v', "Reservation", "RESERVATION", |r, _| or_null(r.view.job.spec.reservation.as_deref())),
     fixed!("ResizeTime", "RESIZE_TIME", "N/A"),
-    named("RestartCnt", "RESTART_COUNT", |r, _| r.view.job.restarts.to_string()),
+    named("RestartCnt", "RESTART_COUNT", |r, _| r.restarts().to_string()),
     field('Y', "SchedNodes", "SCHEDNODES", |r, _| or_null(Some(&list(&r.view.planned_nodes)))),
     field('z', "SCT", "S:C:T", |r, _| {
         let layout = &r.view.job.spec.layout;

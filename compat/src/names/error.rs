@@ -123,6 +123,8 @@ pub fn of(refusal: &Refusal, doing: Doing) -> String {
         Refusal::Gres => 2072,
         Refusal::RequeueDisabled => 2037,
         Refusal::Dependency => 2038,
+        Refusal::NotHetLeader => 2107,
+        Refusal::NotSuspended => 2087,
         Refusal::License => 2048,
         // Slurm prints these lines of its own before the error.
         Refusal::CpusPerNode => return "CPU count per node can not be satisfied".to_owned(),

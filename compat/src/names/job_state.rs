@@ -66,11 +66,7 @@ pub fn base(state: JobState) -> Name {
 
 /// The name of a job's state as it is shown: `COMPLETING` while its nodes clean up.
 pub fn of(job: &Job) -> Name {
-    if job.is_completing() || (job.state == JobState::Pending && job.holds_resources()) {
-        COMPLETING
-    } else {
-        base(job.state)
-    }
+    if job.is_completing() || job.is_requeuing() { COMPLETING } else { base(job.state) }
 }
 
 /// Whether a job is in the state of this name, flags such as `COMPLETING` counted.

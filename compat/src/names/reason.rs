@@ -1,6 +1,6 @@
 //! Why a job waits or how it ended, as Slurm writes it.
 
-use gpun_core::job::Reason;
+use gpun_core::job::{EndCause, Reason};
 use gpun_core::view::JobView;
 
 use crate::{hostlist, signal};
@@ -43,6 +43,10 @@ pub fn text(reason: Reason) -> String {
 pub fn of(view: &JobView) -> String {
     if view.reason == Reason::ReqNodeNotAvail && !view.job.spec.node_list.is_empty() {
         return format!("ReqNodeNotAvail, UnavailableNodes:{}", hostlist::compress(&view.job.spec.node_list));
+    }
+    let held_next = EndCause::Requeue { hold: true };
+    if view.job.end_order.is_some_and(|order| order.cause == held_next) {
+        return text(Reason::RequeuedHeld);
     }
     text(view.reason)
 }

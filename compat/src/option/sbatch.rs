@@ -163,27 +163,89 @@ pub static ROWS: &[Row<Submission>] = &[
 /// A command line of `sbatch`, cut but not yet understood.
 #[derive(Debug, Clone)]
 pub struct Line {
-    options: Vec<getopt::Found>,
+    /// The options of each component; one list where there is no `:`.
+    components: Vec<Vec<getopt::Found>>,
     /// The script's file, if one is named.
     pub script: Option<String>,
     /// The script's arguments.
     pub args: Vec<String>,
 }
 
+/// What separates components on a command line.
+const SEPARATOR: &str = ":";
+
+/// Most components of one job.
+const COMPONENTS_MAX: usize = 128;
+
+/// Options that are said once for all components: those behind take them from those before.
+const FOR_ALL: &[&str] = &[
+    "account",
+    "begin",
+    "chdir",
+    "clusters",
+    "comment",
+    "deadline",
+    "dependency",
+    "error",
+    "export",
+    "export-file",
+    "get-user-env",
+    "gid",
+    "hold",
+    "ignore-pbs",
+    "input",
+    "job-name",
+    "kill-on-invalid-dep",
+    "mail-type",
+    "mail-user",
+    "nice",
+    "no-requeue",
+    "open-mode",
+    "output",
+    "parsable",
+    "priority",
+    "qos",
+    "quiet",
+    "requeue",
+    "signal",
+    "test-only",
+    "uid",
+    "verbose",
+    "wait",
+    "wckey",
+    "wrap",
+];
+
+/// The options of one component with what it takes from those before.
+fn inherited(components: &[Vec<getopt::Found>], at: usize) -> Vec<getopt::Found> {
+    let for_all = |found: &&getopt::Found| ROWS.get(found.index).is_some_and(|row| FOR_ALL.contains(&row.flag.long));
+    let before = components.iter().take(at).flatten().filter(for_all);
+    // A script with more components than the command line has goes on with what is said for all.
+    before.chain(components.get(at).into_iter().flatten()).cloned().collect()
+}
+
 impl Line {
     /// Cuts a command line, without the program's name.
     ///
     /// # Errors
-    /// What `getopt_long` says, with exit status 255; and a separator of components, which is not supported yet.
+    /// What `getopt_long` says, with exit status 255; and more components than a job may have.
     pub fn parse(args: &[String]) -> Result<Self, OptionError> {
-        let parsed = COMMAND.split(args)?;
-        let mut operands = parsed.operands.into_iter();
-        let script = operands.next();
-        if script.as_deref() == Some(":") {
-            let text = "heterogeneous jobs (components separated by :) are not supported yet: submit one job for each component";
-            return Err(OptionError::new(COMMAND.program, text, 1));
+        let mut components = Vec::new();
+        let mut rest = args.to_vec();
+        loop {
+            let parsed = COMMAND.split(&rest)?;
+            components.push(parsed.options);
+            let mut operands = parsed.operands.into_iter();
+            let script = operands.next();
+            if script.as_deref() != Some(SEPARATOR) {
+                return Ok(Self { components, script, args: operands.collect() });
+            }
+            if components.len() >= COMPONENTS_MAX {
+                let text = format!("more than {COMPONENTS_MAX} components: submit several jobs");
+                return Err(OptionError::new(COMMAND.program, &text, 1));
+            }
+            rest = operands.collect();
         }
-        Ok(Self { options: parsed.options, script, args: operands.collect() })
     }
 
     /// What must be known before the script is read: `--help`, `--wrap`, `--ignore-pbs` and so on.
@@ -192,7 +254,8 @@ impl Line {
     /// A value that is refused; and script arguments beside `--wrap`.
     pub fn peek(&self, context: &Context<'_>) -> Result<Submission, OptionError> {
         let mut seen = Submission::default();
-        COMMAND.apply(&mut seen, &self.options, Source::CommandLine, context)?;
+        let last = self.components.len().saturating_sub(1);
+        COMMAND.apply(&mut seen, &inherited(&self.components, last), Source::CommandLine, context)?;
         if seen.wrap.is_some() && self.script.is_some() {
             return Err(OptionError::new(COMMAND.program, "Script arguments not permitted with --wrap option", 1));
         }
@@ -203,8 +266,10 @@ impl Line {
 /// What came of a submission's three sources.
 #[derive(Debug, Clone)]
 pub struct Resolved {
-    /// The submission.
+    /// The submission, or the first component of it.
     pub submission: Submission,
+    /// Further components of a heterogeneous job.
+    pub components: Vec<Submission>,
     /// For standard error, complete with prefix and line end; empty if there is nothing to say.
     pub warning: String,
 }
@@ -219,20 +284,52 @@ pub fn resolve(
     env: &dyn Fn(&str) -> Option<String>,
     context: &Context<'_>,
 ) -> Result<Resolved, OptionError> {
-    let mut out = Submission::default();
-    let parsed = COMMAND.split(&directives.args)?;
-    if let Some(stray) = parsed.operands.first() {
-        let text = format!("Invalid directive found in batch script: {stray}");
-        return Err(OptionError::new(COMMAND.program, &text, COMMAND.bad_option_status));
-    }
-    COMMAND.apply(&mut out, &parsed.options, Source::Script, context)?;
+    let texts = std::iter::once(&directives.args).chain(&directives.further);
+    let scripts = texts.map(|args| directive_options(args)).collect::<Result<Vec<_>, _>>()?;
     let foreign = COMMAND.split(&directives.foreign)?;
-    COMMAND.apply(&mut out, &foreign.options, Source::Script, context)?;
-    COMMAND.apply_env(&mut out, env, context)?;
-    COMMAND.apply(&mut out, &line.options, Source::CommandLine, context)?;
-    let warning = out.finish().map_err(|bad| COMMAND.report(&COMMAND.rows[0].flag, bad))?;
-    let warning = warning.map(|w| format!("{}: warning: {w}\n", COMMAND.program)).unwrap_or_default();
-    Ok(Resolved { submission: out, warning })
+    let mut warning = String::new();
+    if directives.old_separator {
+        let text = "The \"packjob\" component separator is deprecated. Please use \"hetjob\" instead.";
+        warning.push_str(&format!("{}: warning: {text}\n", COMMAND.program));
+    }
+    let count = scripts.len().max(line.components.len());
+    let mut all = Vec::with_capacity(count);
+    for at in 0..count {
+        let mut out = Submission::default();
+        COMMAND.apply(&mut out, &inherited(&scripts, at), Source::Script, context)?;
+        COMMAND.apply(&mut out, &foreign.options, Source::Script, context)?;
+        COMMAND.apply_env(&mut out, env, context)?;
+        COMMAND.apply(&mut out, &inherited(&line.components, at), Source::CommandLine, context)?;
+        let said = out.finish().map_err(|bad| COMMAND.report(&COMMAND.rows[0].flag, bad))?;
+        warning.extend(said.map(|text| format!("{}: warning: {text}\n", COMMAND.program)));
+        all.push(out);
+    }
+    share(&mut all);
+    let submission = all.remove(0);
+    Ok(Resolved { submission, components: all, warning })
+}
+
+/// What holds all components back holds each of them, wherever it was said.
+fn share(all: &mut [Submission]) {
+    let hold = all.iter().any(|one| one.spec.hold);
+    let begin = all.iter().filter_map(|one| one.spec.begin).max();
+    let dependency = all.iter().find_map(|one| one.spec.dependency.clone());
+    for one in all {
+        one.spec.hold = hold;
+        one.spec.begin = begin;
+        one.spec.dependency.clone_from(&dependency);
+    }
+}
+
+fn directive_options(args: &[String]) -> Result<Vec<getopt::Found>, OptionError> {
+    let parsed = COMMAND.split(args)?;
+    match parsed.operands.first() {
+        Some(stray) => {
+            let text = format!("Invalid directive found in batch script: {stray}");
+            Err(OptionError::new(COMMAND.program, &text, COMMAND.bad_option_status))
+        }
+        None => Ok(parsed.options),
+    }
 }
 
 /// A script's error as an option error, for one way of reporting.
@@ -495,6 +592,40 @@ mod tests {
         ] {
             assert!(told.iter().any(|have| have == want), "{want} in {told:?}");
         }
+    }
+
+    #[test]
+    fn components_take_what_is_said_for_all() {
+        let shown = |line: &str, script: &str| {
+            let all = run(line, script).unwrap_or_else(|e| panic!("{line}: {e:?}"));
+            let one = |s: &Submission| {
+                let spec = &s.spec;
+                format!("{}:{}{}", spec.name, spec.tasks(), if spec.hold { ":held" } else { "" })
+            };
+            std::iter::once(&all.submission).chain(&all.components).map(one).collect::<Vec<_>>().join(" ")
+        };
+        let two = "#SBATCH -n1 -J s1\n#SBATCH hetjob\n#SBATCH -n2 -J s2\n";
+        for (line, script, want) in [
+            ("sbatch -J a -n1 : -n2 f", "", "a:1 a:2"),
+            ("sbatch -J a -n1 : -J b -n2 : -n3 f", "", "a:1 b:2 b:3"),
+            ("sbatch -n1 : -n2 -H -J b f", "", ":1:held b:2:held"),
+            ("sbatch -H --wrap=true : -n2", "", ":1:held :2:held"),
+            ("sbatch : -n2 f", "", ":1 :2"),
+            ("sbatch f", two, "s1:1 s2:2"),
+            ("sbatch -J c f", two, "c:1 c:2"),
+            ("sbatch -J c1 : -J c2 f", two, "c1:1 c2:2"),
+            ("sbatch -J c1 : -J c2 : -J c3 f", two, "c1:1 c2:2 c3:1"),
+        ] {
+            assert_eq!(shown(line, script), want, "{line}");
+        }
+        let old = run("sbatch f", &two.replace("hetjob", "packjob")).unwrap();
+        assert_eq!(old.components.len(), 1);
+        assert!(old.warning.contains("\"packjob\" component separator is deprecated"), "{}", old.warning);
+        let late = run("sbatch -n1 : -d singleton f", "").unwrap();
+        assert!(late.submission.spec.dependency.is_some(), "a wait is one of the whole");
+        assert_eq!(run("sbatch -n1 : --bogus f", "").map_err(|(status, _)| status).err(), Some(255));
+        let many = format!("sbatch {}f", "-n1 : ".repeat(200));
+        assert_eq!(run(&many, "").map_err(|(status, _)| status).err(), Some(1));
     }
 
     #[test]

@@ -20,6 +20,8 @@ impl Applying<'_> {
             | Act::Hold { jobs, .. }
             | Act::Release(jobs)
             | Act::Requeue { jobs, .. }
+            | Act::Suspend(jobs)
+            | Act::Resume(jobs)
             | Act::UpdateJob { jobs, .. } => self.act_on_jobs(who, act, jobs),
             Act::UpdateNode { name, change } => self.update_node(who, act, name, change),
             Act::UpdatePartition { name, change } => self.update_partition(who, act, name, change),
@@ -30,7 +32,7 @@ impl Applying<'_> {
     /// refusal is the answer.
     fn act_on_jobs(&mut self, who: &Identity, act: &Act, jobs: &JobRef) -> Result<u32, Refusal> {
         // Looked at before tasks are split off for it: a refused act changes nothing.
-        let meant = self.meant(jobs)?;
+        let meant = self.meant(act, jobs)?;
         let mut count = 0;
         let mut refused = None;
         for (id, task) in meant {
@@ -60,6 +62,8 @@ impl Applying<'_> {
             Act::Hold { as_user, .. } => self.hold(who, id, *as_user),
             Act::Release(_) => self.release(id),
             Act::Requeue { hold, .. } => self.requeue_job(id, *hold),
+            Act::Suspend(_) => self.suspend(id),
+            Act::Resume(_) => self.resume(id),
             Act::UpdateJob { change, .. } => self.update_job(id, change, self.hold_by(who)),
             Act::UpdateNode { .. } | Act::UpdatePartition { .. } => Ok(()),
         }
@@ -82,8 +86,20 @@ impl Applying<'_> {
     }
 
     /// The records that a reference means, each perhaps with a task to split off first.
-    fn meant(&self, jobs: &JobRef) -> Result<Vec<(JobId, Option<u32>)>, Refusal> {
+    fn meant(&self, act: &Act, jobs: &JobRef) -> Result<Vec<(JobId, Option<u32>)>, Refusal> {
         let record = self.state.job(jobs.job);
+        if let Some(component) = jobs.component {
+            let mut all = self.state.components_of(jobs.job);
+            let one = all.find(|job| job.het.is_some_and(|het| het.offset == component));
+            return one.map(|job| vec![(job.id, None)]).ok_or(Refusal::UnknownJob);
+        }
+        // The first component stands for all, but for a change of what is its own, and for signals to the script.
+        if !matches!(act, Act::UpdateJob { .. } | Act::Signal { .. }) {
+            let all: Vec<_> = self.state.components_of(jobs.job).map(|job| (job.id, None)).collect();
+            if !all.is_empty() {
+                return Ok(all);
+            }
+        }
         let own = self.state.array_tasks(jobs.job).map(|(task, job)| (task, job.id));
         let Some(wanted) = &jobs.tasks else {
             let mut all: Vec<(JobId, Option<u32>)> = own.map(|(_, id)| (id, None)).collect();
@@ -110,6 +126,10 @@ impl Applying<'_> {
         let now = self.now;
         let uid = who.uid;
         self.change(id, |job| {
+            if !job.runs_script() && job.holds_resources() {
+                job.cancelled_by = Some(uid);
+                return job.finish(now, JobState::Cancelled, Reason::None);
+            }
             if job.state != JobState::Pending {
                 job.reason = Reason::None;
             }
@@ -225,9 +245,15 @@ fn may(act: &Act, job: &Job) -> Result<(), Refusal> {
         Act::Signal { .. } if pending => Err(Refusal::JobPending),
         Act::Signal { .. } if job.state.is_final() => Err(Refusal::AlreadyDone),
         Act::Hold { .. } | Act::Release(_) if job.state.is_final() => Err(Refusal::AlreadyDone),
+        Act::Requeue { .. } if !job.runs_script() => Err(Refusal::NotHetLeader),
         Act::Requeue { .. } if pending => Err(Refusal::JobPending),
         Act::Requeue { .. } if !job.may_requeue() => Err(Refusal::RequeueDisabled),
         Act::Requeue { .. } if job.is_completing() => Err(Refusal::AlreadyDone),
+        Act::Suspend(_) | Act::Resume(_) if pending => Err(Refusal::JobPending),
+        Act::Suspend(_) | Act::Resume(_) if job.state.is_final() || job.end_order.is_some() => {
+            Err(Refusal::AlreadyDone)
+        }
+        Act::Resume(_) if job.state != JobState::Suspended => Err(Refusal::NotSuspended),
         Act::UpdateJob { .. } if job.state.is_final() => Err(Refusal::AlreadyDone),
         _ => Ok(()),
     }

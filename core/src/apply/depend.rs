@@ -35,6 +35,7 @@ impl Applying<'_> {
     pub(super) fn settle(&mut self) {
         while let Some(id) = self.moved.pop_first() {
             let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
+            self.follow_leader(&job);
             let array = job.array_id().filter(|array| *array != id);
             for on in std::iter::once(id).chain(array) {
                 let waiting: Vec<JobId> = self.state.dependents_of(on).collect();

@@ -128,6 +128,8 @@ impl Applying<'_> {
     /// Orders a job to end that lost one of its nodes.
     fn order_end(&mut self, id: JobId) {
         let now = self.now;
+        // The whole of a heterogeneous job ends with one of its components.
+        let id = self.state.job(id).and_then(|job| job.het).map_or(id, |het| het.leader);
         self.change(id, |job| {
             if job.end_order.is_some() {
                 return;

@@ -5,11 +5,13 @@
 
 mod act;
 mod depend;
+mod het;
 mod housekeeping;
 mod license;
 mod place;
 mod report;
 mod submit;
+mod suspend;
 mod update;
 
 use std::collections::BTreeSet;
@@ -67,6 +69,7 @@ impl Applying<'_> {
             Command::Submit(submit) => self.submit(*submit).map(|job| Outcome::Submitted { job }),
             Command::Act { who, act } => self.act(&who, &act).map(|count| Outcome::Done { count }),
             Command::Place(placement) => self.place(placement).map(|_| Outcome::Done { count: 1 }),
+            Command::PlaceTogether(placements) => self.place_together(placements).map(|count| Outcome::Done { count }),
             Command::Report { node, reports } => self.report(node, reports),
             Command::RegisterNode { name, inventory } => {
                 self.register_node(name, inventory).map(|node| Outcome::Registered { node })

@@ -12,6 +12,32 @@ use crate::{
 
 impl Applying<'_> {
     pub(super) fn place(&mut self, placement: Placement) -> Result<JobId, Refusal> {
+        if self.state.job(placement.job).is_some_and(|job| job.het.is_some()) {
+            return Err(Refusal::StalePlacement { why: "a component starts with the others".to_owned() });
+        }
+        self.place_one(placement)
+    }
+
+    /// Starts all of these or none.
+    pub(super) fn place_together(&mut self, placements: Vec<Placement>) -> Result<u32, Refusal> {
+        let jobs: Vec<JobId> = placements.iter().map(|placement| placement.job).collect();
+        let whole: Vec<JobId> =
+            jobs.first().into_iter().flat_map(|leader| self.state.components_of(*leader)).map(|job| job.id).collect();
+        if jobs != whole || jobs.is_empty() {
+            return Err(Refusal::StalePlacement { why: "the components changed".to_owned() });
+        }
+        // A view costs a few pointers, so what was begun is taken back whole.
+        let before = self.state.clone();
+        for placement in placements {
+            if let Err(refusal) = self.place_one(placement) {
+                *self.state = before;
+                return Err(refusal);
+            }
+        }
+        Ok(jobs.len() as u32)
+    }
+
+    fn place_one(&mut self, placement: Placement) -> Result<JobId, Refusal> {
         fits(self.state, &placement)?;
         let id = match placement.task {
             Some(task) => self.split_task(placement.job, task)?,
@@ -26,6 +52,7 @@ impl Applying<'_> {
             job.exit = ExitStatus::default();
             job.end_order = None;
             job.signals.clear();
+            job.suspension = None;
             job.run = Some(Run {
                 partition: placement.partition,
                 allocs: placement.allocs,

@@ -100,6 +100,11 @@ impl Job {
         self.state = state;
         self.reason = reason;
         self.ended = self.ended.or(Some(now));
+        // What a run was stopped for at its end counts no longer.
+        let suspended_ms = self.suspended_ms(now);
+        if let Some(suspension) = self.suspension.as_mut().filter(|suspension| suspension.since.is_some()) {
+            (suspension.since, suspension.total_ms) = (None, suspended_ms);
+        }
         self.end_order = None;
         self.signals.clear();
         if let Some(run) = &mut self.run {
@@ -115,6 +120,7 @@ impl Job {
         self.end_order = None;
         self.cancelled_by = None;
         self.signals.clear();
+        self.suspension = None;
         self.exit = ExitStatus::default();
         self.restarts += 1;
         // One that was held while it ran stays so.

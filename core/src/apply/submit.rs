@@ -4,7 +4,8 @@ use super::{Applying, depend::admit_dependency, license::admit_licenses};
 use crate::{
     Attempt, JobId, MemoryMib, Refusal, Shared, State, TimeLimit,
     command::{Blob, Submit},
-    job::{ArrayRole, ArrayShape, ExitStatus, Hold, Job, JobState, Owner, Reason},
+    dependency::Dependency,
+    job::{ArrayRole, ArrayShape, ExitStatus, HetRole, Hold, Job, JobState, Owner, Reason},
     layout::GPU,
     mirror::{RequestRecord, Table},
     node::Node,
@@ -14,6 +15,13 @@ use crate::{
 
 /// Priority of a job for which nothing says more. Far from both ends, so that `nice` has room.
 pub const BASE_PRIORITY: u32 = 1_000_000_000;
+
+/// One component that was taken.
+struct Admitted {
+    spec: JobSpec,
+    time_limit: TimeLimit,
+    dependency: Option<Dependency>,
+}
 
 impl Applying<'_> {
     pub(super) fn submit(&mut self, submit: Submit) -> Result<JobId, Refusal> {
@@ -28,25 +36,43 @@ impl Applying<'_> {
         if missing(&submit.script) || missing(&submit.environment) {
             return Err(Refusal::BlobMissing);
         }
+        let further = self.admit_components(&submit)?;
         let id = self.next_job_id()?;
-        for digest in [submit.script, submit.environment] {
-            self.keep_blob(digest, blobs);
+        let size = 1 + further.len() as u32;
+        let het = |offset| (size > 1).then_some(HetRole { leader: id, offset, size });
+        for _ in 0..size {
+            for digest in [submit.script, submit.environment] {
+                self.keep_blob(digest, blobs);
+            }
         }
         let forget = self.now.plus_s(self.state.settings.request_memory_s);
         self.state.requests.insert(submit.request, RequestRecord { job: id, forget });
         self.state.request_ends.insert((forget, submit.request));
         self.dirty.requests.insert(submit.request);
 
-        let hold = match (submit.spec.hold, submit.spec.priority) {
+        let first = Admitted { spec: submit.spec.clone(), time_limit, dependency };
+        let components: Vec<Admitted> = std::iter::once(first).chain(further).collect();
+        for (component, offset) in components.into_iter().zip(0..) {
+            self.enter_new(JobId(id.0 + offset), component, het(offset), &submit);
+        }
+        self.state.meta.next_job = JobId(id.0 + size);
+        (0..size).for_each(|offset| self.consider_new(JobId(id.0 + offset)));
+        Ok(id)
+    }
+
+    /// Makes the record of a job that was taken.
+    fn enter_new(&mut self, id: JobId, admitted: Admitted, het: Option<HetRole>, submit: &Submit) {
+        let Admitted { spec, time_limit, dependency } = admitted;
+        let hold = match (spec.hold, spec.priority) {
             (true, _) => Hold::User,
             (false, Some(0)) => Hold::Admin,
             _ => Hold::None,
         };
-        let (array, array_shape) = array_of(&submit.spec).unzip();
+        let (array, array_shape) = array_of(&spec).unzip();
         let mut job = Job {
             id,
-            spec: Shared::new(submit.spec),
-            owner: Shared::new(submit.owner),
+            spec: Shared::new(spec),
+            owner: Shared::new(submit.owner.clone()),
             script: submit.script,
             environment: submit.environment,
             submitted: self.now,
@@ -69,11 +95,30 @@ impl Applying<'_> {
             signals: Vec::new(),
             launch_faults: 0,
             dependency: dependency.map(Shared::new),
+            het,
+            suspension: None,
         };
         job.refresh_queueing(self.now);
         self.enter(Shared::new(job));
-        self.consider_new(id);
-        Ok(id)
+    }
+
+    /// Decides on the components behind the first. None of them may be an array.
+    fn admit_components(&self, submit: &Submit) -> Result<Vec<Admitted>, Refusal> {
+        let array = submit.spec.array.is_some() || submit.components.iter().any(|spec| spec.array.is_some());
+        if !submit.components.is_empty() && array {
+            return Err(Refusal::Array);
+        }
+        let last = self.state.meta.next_job.0.max(self.state.settings.first_job_id);
+        if last.saturating_add(submit.components.len() as u32) >= self.state.settings.max_job_id {
+            return Err(Refusal::NoJobIds);
+        }
+        let admit = |spec: &JobSpec| {
+            let time_limit = self.state.would_accept(&submit.owner, spec)?;
+            let asked = spec.dependency.as_ref();
+            let dependency = asked.map(|asked| admit_dependency(self.state, None, asked)).transpose()?.flatten();
+            Ok(Admitted { spec: spec.clone(), time_limit, dependency })
+        };
+        submit.components.iter().map(admit).collect()
     }
 
     /// Counts a use of a blob; writes its bytes at the first.

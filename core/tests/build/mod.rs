@@ -262,6 +262,7 @@ pub fn submission(request: RequestId, who: &Identity, spec: JobSpec) -> Submit {
         script: digest(1),
         environment: digest(2),
         blobs: vec![blob(1), blob(2)],
+        components: Vec::new(),
     }
 }
 
@@ -278,11 +279,11 @@ pub fn array(first: u32, last: u32, max_running: Option<u32>) -> JobSpec {
 }
 
 pub fn one(job: JobId) -> JobRef {
-    JobRef { job, tasks: None }
+    JobRef { job, tasks: None, component: None }
 }
 
 pub fn some(job: JobId, tasks: &[u32]) -> JobRef {
-    JobRef { job, tasks: Some(tasks.iter().copied().collect()) }
+    JobRef { job, tasks: Some(tasks.iter().copied().collect()), component: None }
 }
 
 pub fn update(job: JobId, change: JobChange) -> Act {

@@ -8,7 +8,14 @@ const KEY: Key = Key { job: JobId(7), attempt: Attempt(2) };
 const WAIT_S: u64 = 30;
 
 fn job(key: Key) -> DesiredJob {
-    DesiredJob { job: key.job, attempt: key.attempt, time_limit: TimeLimit::Infinite, end: None, signals: Vec::new() }
+    DesiredJob {
+        job: key.job,
+        attempt: key.attempt,
+        time_limit: TimeLimit::Infinite,
+        end: None,
+        signals: Vec::new(),
+        suspended: false,
+    }
 }
 
 fn document(jobs: Vec<DesiredJob>) -> Desired {
@@ -229,6 +236,27 @@ fn each_signal_is_sent_once_and_in_order() {
     check_one("the rest", asked(), had(2), &all[2..], None);
     check_one("none", asked(), had(3), &[], None);
     check_one("not before it runs", asked(), at(Stage::Creating), &[], None);
+}
+
+#[test]
+fn a_suspended_attempt_is_stopped_once_and_goes_on_before_it_ends() {
+    let stopped = || Some(vec![DesiredJob { suspended: true, ..job(KEY) }]);
+    let frozen = || Held { done: Done { frozen: true, ..Done::default() }, ..at(RUNNING) };
+    let freeze = |on| Act::Freeze { key: KEY, on };
+    check_one("stopped", stopped(), at(RUNNING), &[freeze(true)], None);
+    check_one("once", stopped(), frozen(), &[], None);
+    check_one("not before it runs", stopped(), at(Stage::Creating), &[], None);
+    check_one("goes on", Some(vec![job(KEY)]), frozen(), &[freeze(false)], None);
+    let ending = stopped().map(|jobs| jobs.into_iter().map(cancel).collect());
+    check_one(
+        "goes on to end",
+        ending,
+        frozen(),
+        &[freeze(false), Act::Term { key: KEY, cause: Cause::Cancelled }],
+        None,
+    );
+    let wished = Held { wish: Wish { suspended: true, ..Wish::default() }, ..frozen() };
+    check_one("no controller in reach: it stays so", None, wished, &[], None);
 }
 
 #[test]

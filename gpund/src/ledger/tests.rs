@@ -22,6 +22,7 @@ fn document(as_of: u64, attempts: &[(u32, Option<u64>)]) -> Desired {
         time_limit: limit_s.map_or(TimeLimit::Infinite, TimeLimit::Seconds),
         end: None,
         signals: Vec::new(),
+        suspended: false,
     });
     Desired { as_of: TimeMs(as_of), kill_wait_s: 5, jobs: jobs.collect() }
 }
@@ -76,10 +77,16 @@ fn what_was_asked_and_done_survives_a_restart() {
     assert_eq!(found, [(key(1), Found::Started)]);
     let held = &again.view.held[&key(1)];
     assert_eq!(held.stage, Stage::Found);
-    assert_eq!(held.wish, Wish { limit_s: Some(60), end: None, kill_wait_s: 5 });
+    assert_eq!(held.wish, Wish { limit_s: Some(60), end: None, kill_wait_s: 5, suspended: false });
     assert_eq!(held.warning, Some(Warning { signal: 10, before_s: 60, batch_only: true }));
-    let done =
-        Done { term_ms: Some(300), kill_ms: Some(400), cause: Some(Cause::TimeLimit), signals: 4, warned_ms: None };
+    let done = Done {
+        term_ms: Some(300),
+        kill_ms: Some(400),
+        cause: Some(Cause::TimeLimit),
+        signals: 4,
+        warned_ms: None,
+        frozen: false,
+    };
     assert_eq!(held.done, done);
     assert_eq!(again.entry(key(1)).unwrap().notices.of(Cause::Cancelled), Some("cancelled {time}"));
     assert!(!again.accept(launch(1)), "never started twice");

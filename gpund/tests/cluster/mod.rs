@@ -369,6 +369,7 @@ impl Cluster {
             time_limit: TimeLimit::Infinite,
             end: None,
             signals: Vec::new(),
+            suspended: false,
         };
         let user =
             pb::User { uid: UID, gid: UID, groups: vec![UID], name: "alice".into(), home: work.clone().into_bytes() };

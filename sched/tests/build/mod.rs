@@ -67,16 +67,29 @@ impl Cluster {
         outcome
     }
 
+    /// Submits a job of several components; gives the first one's number.
+    pub fn submit_het(&mut self, components: &[JobSpec]) -> JobId {
+        match self.try_submit_all(components) {
+            Outcome::Submitted { job } => job,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub fn try_submit(&mut self, spec: JobSpec) -> Outcome {
+        self.try_submit_all(&[spec])
+    }
+
+    fn try_submit_all(&mut self, components: &[JobSpec]) -> Outcome {
         self.requests += 1;
         let digest = Digest([1; 32]);
         self.apply(Command::Submit(Box::new(Submit {
             request: RequestId(self.requests.to_be_bytes()),
             owner: Owner { uid: 1000, gid: 1000, ..Owner::default() },
-            spec,
+            spec: components[0].clone(),
             script: digest,
             environment: digest,
             blobs: vec![Blob { digest, bytes: b"#!/bin/sh".to_vec() }],
+            components: components[1..].to_vec(),
         })))
     }
 
@@ -96,6 +109,9 @@ impl Cluster {
         let plan = self.plan();
         for placement in &plan.placements {
             self.done(Command::Place(placement.clone()));
+        }
+        for placements in &plan.together {
+            self.done(Command::PlaceTogether(placements.clone()));
         }
         plan
     }

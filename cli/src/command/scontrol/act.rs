@@ -28,6 +28,10 @@ pub enum Kind {
     },
     /// Let start.
     Release,
+    /// Stop.
+    Suspend,
+    /// Let go on.
+    Resume,
     /// Put back.
     Requeue {
         /// And hold.
@@ -40,13 +44,15 @@ impl Kind {
         match self {
             Self::Hold { as_user } => Act::Hold { jobs, as_user },
             Self::Release => Act::Release(jobs),
+            Self::Suspend => Act::Suspend(jobs),
+            Self::Resume => Act::Resume(jobs),
             Self::Requeue { hold } => Act::Requeue { jobs, hold },
         }
     }
 
     /// Slurm sums up hold and release in a line of their own.
     fn sums_up(self) -> bool {
-        !matches!(self, Self::Requeue { .. })
+        matches!(self, Self::Hold { .. } | Self::Release)
     }
 
     fn doing(self) -> Doing {
@@ -106,7 +112,7 @@ fn by_name(quick: &mut Quick, name: &str) -> Result<Vec<Named>, u8> {
         let id = view.job.array_id().unwrap_or(view.job.id);
         let text = id.to_string();
         if named.iter().all(|one| one.text != text) {
-            named.push(Named { text, jobs: Some(JobRef { job: id, tasks: None }) });
+            named.push(Named { text, jobs: Some(JobRef { job: id, tasks: None, component: None }) });
         }
     }
     if named.is_empty() {

@@ -3,6 +3,7 @@
 mod act;
 mod hosts;
 mod show;
+mod top;
 mod words;
 
 use std::{
@@ -105,8 +106,8 @@ fn one(asked: &Options, words: &[String], out: &mut Out) -> u8 {
         }
         ("show", [])
         | (
-            "hold" | "holdu" | "uhold" | "release" | "requeue" | "requeuehold" | "wait_job" | "write" | "update"
-            | "errnumstr",
+            "hold" | "holdu" | "uhold" | "release" | "requeue" | "requeuehold" | "suspend" | "resume" | "top"
+            | "wait_job" | "write" | "update" | "errnumstr",
             [],
         ) => wrong(&message::too_few(keyword)),
         ("show", [entity, names @ ..]) => show::run(asked, entity, names, out),
@@ -117,6 +118,9 @@ fn one(asked: &Options, words: &[String], out: &mut Out) -> u8 {
         ("release", jobs) => act::each(act::Kind::Release, jobs),
         ("requeue", jobs) => act::each(act::Kind::Requeue { hold: false }, jobs),
         ("requeuehold", jobs) => act::each(act::Kind::Requeue { hold: true }, jobs),
+        ("suspend", jobs) => act::each(act::Kind::Suspend, jobs),
+        ("resume", jobs) => act::each(act::Kind::Resume, jobs),
+        ("top", jobs) => top::run(jobs),
         ("update", changes) => act::update(changes),
         ("write", [what, rest @ ..]) => write_script(what, rest, out),
         ("wait_job", [job]) => wait_job(job),

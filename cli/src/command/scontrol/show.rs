@@ -62,6 +62,9 @@ fn show_jobs(asked: &Options, name: Option<&str>, out: &mut Out) -> u8 {
         Ok(found) => found,
         Err(error) => return slurm::failed("slurm_load_jobs error: ", &error),
     };
+    if let (Some(name), true) = (name, views.is_empty() && wanted.as_ref().is_some_and(|job| job.component.is_some())) {
+        return wrong(&format!("Job {name} not found"));
+    }
     if views.is_empty() && wanted.is_some() {
         return wrong("slurm_load_jobs error: Invalid job id specified");
     }

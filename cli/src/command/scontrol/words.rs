@@ -12,6 +12,9 @@ const OFFERED: &[(&str, &str)] = &[
     ("release JOBS", "let held jobs start"),
     ("requeue JOBS", "put running or ended jobs back into the queue"),
     ("requeuehold JOBS", "the same, and hold them there"),
+    ("suspend JOBS", "stop running jobs; what they have stays theirs, and the time does not count"),
+    ("resume JOBS", "let suspended jobs go on"),
+    ("top JOBS", "put jobs before the others of the same user, account and partition"),
     ("update jobid=JOB ...", "change a job: TimeLimit, Partition, Name, Comment, Nice, NumNodes and others"),
     (
         "update nodename=NODES state=drain reason=TEXT",
