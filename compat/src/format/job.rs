@@ -264,19 +264,10 @@ impl<'a> JobRow<'a> {
         or_null(Some(&license::text(&self.job().spec.licenses)))
     }
 
-    /// `gres/gpu:2` of the whole job, if any are asked for so.
+    /// `gres/gpu:2` of the whole job, if any are asked for so. Those that just follow from the tasks have no number of their own.
     pub fn tres_per_job(&self) -> Option<String> {
-        gres_list(&self.job().spec.gres_total, ':')
-            .filter(|_| self.job().spec.ntasks_per_gpu.is_none() || self.says_gpus())
-    }
-
-    /// GPUs of the whole job were asked for, and do not just follow from its tasks.
-    fn says_gpus(&self) -> bool {
-        let spec = &self.job().spec;
-        spec.ntasks_per_gpu.zip(spec.ntasks).is_none_or(|(each, tasks)| {
-            let follows = tasks.div_ceil(each);
-            spec.gres_total.iter().any(|one| one.kind.is_some() || one.count != follows)
-        })
+        let asked = self.job().spec.gres_total.iter().filter(|one| !one.bare || one.kind.is_some());
+        gres_list(&asked.cloned().collect::<Vec<_>>(), ':')
     }
 
     /// `gres/gpu:1` of each socket.

@@ -58,8 +58,12 @@ fn lines<'a>(view: &'a JobView, options: &Options) -> Vec<JobRow<'a>> {
         return if options.array { each_task(view, None) } else { vec![whole] };
     };
     let job = &view.job;
-    let named: Vec<&Selector> =
-        selectors.iter().filter(|s| s.job == job.id.0 || Some(s.job) == job.array_id().map(|a| a.0)).collect();
+    let of_het = |s: &Selector| {
+        job.het.is_some_and(|het| het.leader.0 == s.job && s.component.is_none_or(|wanted| wanted == het.offset))
+    };
+    let of_job = |s: &Selector| s.job == job.id.0 && s.component.is_none();
+    let of_array = |s: &Selector| Some(s.job) == job.array_id().map(|array| array.0);
+    let named: Vec<&Selector> = selectors.iter().filter(|s| of_job(s) || of_array(s) || of_het(s)).collect();
     let all = named.iter().any(|s| s.tasks.is_none() || s.job != job.array_id().unwrap_or(job.id).0);
     match (named.is_empty(), all, &job.array) {
         (true, ..) => Vec::new(),

@@ -155,7 +155,7 @@ fn finish_per_gpu(spec: &mut JobSpec, total: u32) -> Result<(), Bad> {
         )),
         (0, Some(tasks)) => {
             let count = tasks.div_ceil(each);
-            spec.gres_total = vec![GresRequest { name: GPU.to_owned(), kind: None, count, bare: false }];
+            spec.gres_total = vec![GresRequest { name: GPU.to_owned(), kind: None, count, bare: true }];
             Ok(())
         }
         (gpus, None) => {
