@@ -420,6 +420,7 @@ fn a_job_is_shown_as_a_block() {
 fn a_waiting_job_and_one_line() {
     let held = job(70_373, ("alice", 7001), |j, s| {
         s.name = "hold1".to_owned();
+        s.hold = true;
         s.comment = Some("cc".to_owned());
         j.hold = Hold::User;
         j.priority = 0;

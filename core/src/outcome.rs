@@ -189,4 +189,8 @@ pub enum Refusal {
     #[n(33)]
     #[error("the job is not suspended")]
     NotSuspended,
+    /// The job is held; release it first.
+    #[n(34)]
+    #[error("the job is held")]
+    JobHeld,
 }

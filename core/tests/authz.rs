@@ -59,13 +59,14 @@ fn nodes_and_partitions_are_for_operators() {
 #[test]
 fn a_user_may_lower_but_not_raise() {
     let none = JobChange::default;
-    let rows: [(&str, JobChange, bool); 10] = [
+    let rows: [(&str, JobChange, bool); 11] = [
         ("shorter", JobChange { time_limit: Some(TimeLimit::Seconds(30)), ..none() }, true),
         ("longer, as the partition lets it", JobChange { time_limit: Some(TimeLimit::Seconds(600)), ..none() }, true),
         ("longer than the partition lets it", JobChange { time_limit: Some(TimeLimit::Seconds(601)), ..none() }, false),
         ("endless", JobChange { time_limit: Some(TimeLimit::Infinite), ..none() }, false),
         ("a lower priority", JobChange { priority: Some(50), ..none() }, true),
         ("a higher priority", JobChange { priority: Some(2_000), ..none() }, false),
+        ("a deadline", JobChange { deadline: Some(START.plus_s(9_000)), ..none() }, false),
         ("nicer", JobChange { nice: Some(5), ..none() }, true),
         ("less nice", JobChange { nice: Some(-1), ..none() }, false),
         ("a name", JobChange { name: Some("x".into()), ..none() }, true),
@@ -81,6 +82,17 @@ fn a_user_may_lower_but_not_raise() {
             assert_eq!(world.act(&who, update(job, change.clone())), want, "{name} by {}", who.uid);
         }
     }
+}
+
+#[test]
+fn a_priority_is_no_release() {
+    let mut world = World::new();
+    let job = world.submit(JobSpec { hold: true, ..tasks(1) });
+    let change = JobChange { priority: Some(5), ..JobChange::default() };
+    assert_eq!(world.act(&BOB, update(job, change.clone())), Err(Refusal::AccessDenied));
+    assert_eq!(world.act(&ALICE, update(job, change.clone())), Err(Refusal::JobHeld));
+    assert_eq!(world.act(&OPERATOR, update(job, change)), Ok(1));
+    assert_eq!(world.job(job).hold, Hold::None);
 }
 
 #[test]

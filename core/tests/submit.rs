@@ -57,7 +57,8 @@ fn admission() {
         ("on few nodes", JobSpec { nodes_max: Some(2), ..tasks(12) }, Ok(())),
         ("on too few nodes", JobSpec { nodes_max: Some(1), ..tasks(9) }, Err(NodeConfigUnavailable)),
         ("all nodes", JobSpec { nodes_min: Some(3), ..JobSpec::default() }, Ok(())),
-        ("one node more", JobSpec { nodes_min: Some(4), ..JobSpec::default() }, Err(NodeCount)),
+        ("one node more", JobSpec { nodes_min: Some(4), ..JobSpec::default() }, Err(NodeConfigUnavailable)),
+        ("one node more, held", JobSpec { nodes_min: Some(4), hold: true, ..JobSpec::default() }, Ok(())),
         (
             "fewer than the fewest",
             JobSpec { nodes_min: Some(2), nodes_max: Some(1), ..JobSpec::default() },

@@ -210,6 +210,11 @@ impl<'a> JobRow<'a> {
         job.ended.filter(|_| job.state.is_final()).or_else(|| {
             let limit = Limit::from(job.time_limit).shown().seconds()?;
             match &job.run {
+                // Where a run is stopped, its end is shown as if it went on at once.
+                Some(run) if self.has_run() && job.state == JobState::Suspended => {
+                    let stopped_s = job.suspension.map_or(0, |one| one.total_ms / 1000);
+                    Some(run.launched.unwrap_or(run.placed).plus_s(limit + stopped_s))
+                }
                 Some(_) if self.has_run() => job.limit_end(),
                 _ => self.start().map(|s| s.plus_s(limit)),
             }

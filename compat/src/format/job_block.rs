@@ -1,6 +1,6 @@
 //! `scontrol show job`: a block of lines, or one line with `-o`.
 
-use gpun_core::job::{ArrayRole, Hold, JobState, NodeAlloc};
+use gpun_core::job::{ArrayRole, Hold, Job, JobState, NodeAlloc};
 use gpun_core::view::JobView;
 
 use super::Shown;
@@ -111,7 +111,7 @@ fn times(row: &JobRow<'_>, shown: &Shown<'_>) -> Vec<String> {
             shown.time_or(job.spec.deadline, "N/A")
         ),
     ];
-    if !waits {
+    if !waits && !job.is_requeuing() {
         out.push(format!("PreemptEligibleTime={} PreemptTime=None", shown.time_or(row.start(), "Unknown")));
     }
     let seen = row.view.last_evaluated.or(Some(job.submitted));
@@ -146,6 +146,16 @@ fn place(row: &JobRow<'_>) -> Vec<String> {
     out
 }
 
+/// True for a job that was submitted held and says nothing that would make Slurm count its CPUs.
+fn never_looked_at(job: &Job) -> bool {
+    let spec = &job.spec;
+    let held_from_the_start = spec.hold && job.hold != Hold::None && job.attempt.0 == 0;
+    held_from_the_start
+        && spec.cpus_per_task() == 1
+        && spec.ntasks_per_node.is_none()
+        && spec.layout.ntasks_per_core.is_none()
+}
+
 fn node_range(row: &JobRow<'_>) -> String {
     let job = &row.view.job;
     let spec = &job.spec;
@@ -156,9 +166,7 @@ fn node_range(row: &JobRow<'_>) -> String {
     match spec.nodes_max {
         Some(max) => format!("{min}-{max}"),
         // A job that the scheduler never looked at still shows what its one task made of it.
-        None if job.hold != Hold::None && spec.cpus_per_task() == 1 && spec.ntasks_per_node.is_none() && min == 1 => {
-            "1-1".to_owned()
-        }
+        None if never_looked_at(job) && min == 1 => "1-1".to_owned(),
         None => min.to_string(),
     }
 }

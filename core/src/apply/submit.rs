@@ -211,8 +211,21 @@ fn fits_ever(state: &State, spec: &JobSpec, partition: &Partition) -> Result<(),
         return Ok(());
     }
     let nodes_min = spec.nodes_min();
-    if nodes_min > total || spec.nodes_max.is_some_and(|max| max < nodes_min) {
+    if spec.nodes_max.is_some_and(|max| max < nodes_min) {
         return Err(Refusal::NodeCount);
+    }
+    let known = |request: &crate::spec::GresRequest| {
+        state.nodes().any(|node| node.inventory.gres.iter().any(|gres| gres.name == request.name))
+    };
+    if ![&spec.gres, &spec.gres_total, &spec.gres_per_task, &spec.gres_per_socket].into_iter().flatten().all(known) {
+        return Err(Refusal::Gres);
+    }
+    // A held job is looked at when it is released: until then its request may be changed, or nodes may come.
+    if spec.hold {
+        return Ok(());
+    }
+    if nodes_min > total {
+        return Err(Refusal::NodeConfigUnavailable);
     }
     let fits =
         |test: &dyn Fn(&Node) -> bool| state.nodes_of(partition).filter(|node| test(node)).count() as u32 >= nodes_min;
@@ -222,14 +235,8 @@ fn fits_ever(state: &State, spec: &JobSpec, partition: &Partition) -> Result<(),
     if spec.mincpus.is_some_and(|least| !fits(&|node| node.inventory.cpus >= least)) {
         return Err(Refusal::CpusPerNode);
     }
-    if !spec.hold && !fits(&|node| spec.layout.fits(&node.inventory)) {
+    if !fits(&|node| spec.layout.fits(&node.inventory)) {
         return Err(Refusal::Layout);
-    }
-    let known = |request: &crate::spec::GresRequest| {
-        state.nodes().any(|node| node.inventory.gres.iter().any(|gres| gres.name == request.name))
-    };
-    if ![&spec.gres, &spec.gres_total, &spec.gres_per_task, &spec.gres_per_socket].into_iter().flatten().all(known) {
-        return Err(Refusal::Gres);
     }
     let mut cpus: Vec<u64> = state
         .nodes_of(partition)
@@ -246,7 +253,7 @@ fn fits_ever(state: &State, spec: &JobSpec, partition: &Partition) -> Result<(),
             usable_nodes().map(|node| u64::from(node.gres_count(&wanted.name, wanted.kind.as_deref()))).sum();
         all < u64::from(wanted.count)
     };
-    if !spec.hold && spec.gres_total.iter().any(lacks) {
+    if spec.gres_total.iter().any(lacks) {
         return Err(Refusal::NodeConfigUnavailable);
     }
     if (cpus.len() as u32) < nodes_min || (most < wanted && !spec.overcommit) {
@@ -292,7 +299,7 @@ fn usable(spec: &JobSpec, node: &Node) -> bool {
         && node.inventory.cpus >= cpus_on_one_node_min(spec)
         && spec.features.iter().all(|feature| node.inventory.features.contains(feature))
         && !spec.exclude.contains(&node.name)
-        && (spec.hold || spec.layout.fits(&node.inventory))
+        && spec.layout.fits(&node.inventory)
         && spec.mincpus.is_none_or(|least| node.inventory.cpus >= least)
         && spec.gres_of_node(1).all(|(name, kind, count)| node.gres_count(name, kind) >= count)
 }
