@@ -35,7 +35,7 @@ fn what_is_printed_and_the_exit_status() {
             "",
             format!("sbatch: error: invalid partition specified: nope\n{refused}Invalid partition name specified\n"),
         ),
-        (&["sbatch", "-N", "5", "--wrap", "true"], 1, "", format!("{refused}Node count specification invalid\n")),
+        (&["sbatch", "-N", "5", "--wrap", "true"], 1, "", format!("{refused}Requested node configuration is not available\n")),
         (
             &["sbatch", "--mem=1T", "--wrap", "true"],
             1,
