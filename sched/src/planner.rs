@@ -190,7 +190,11 @@ impl<'a> Planner<'a> {
                 return Next::Job;
             }
             if !self.licenses_free_for(job) {
-                self.judge(job, Verdict::of(Reason::Licenses));
+                // Behind a job that waits for nodes, that comes first.
+                let behind = |part: &usize| self.plan.blocked.contains_key(&self.parts[*part].partition.name);
+                if !open.iter().any(behind) {
+                    self.judge(job, Verdict::of(Reason::Licenses));
+                }
                 return Next::Job;
             }
             if !self.start(job, task, open) {

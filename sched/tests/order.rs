@@ -240,6 +240,10 @@ fn licences_are_shared_by_the_whole_cluster() {
     assert_eq!(started, [first, third, fourth], "one that waits for licences keeps nobody else");
     assert_eq!((cluster.state.license_used("matlab"), cluster.state.license_used("ansys")), (4, 1));
     assert_eq!(verdict(&cluster, second).reason, Reason::Licenses);
+    let large = cluster.submit(priority(nodes(2, 8, 60), 2_000_000_000));
+    assert_eq!(verdict(&cluster, large).reason, Reason::Resources);
+    assert_eq!(verdict(&cluster, second).reason, Reason::Priority, "it would not start with licences either");
+    cluster.done(Command::Act { who: ROOT, act: Act::Cancel(JobRef { job: large, tasks: None, component: None }) });
     cluster.end(first);
     cluster.end(third);
     let plan = cluster.run_plan();

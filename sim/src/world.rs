@@ -7,6 +7,7 @@ use gpun_core::{
     command::{Act, Identity, JobRef, NodeChange, Submit},
     job::Hold,
     node::Liveness,
+    spec::JobSpec,
 };
 use gpun_sched::PlanLimits;
 
@@ -583,7 +584,10 @@ impl World {
         }
         for job in state.queue() {
             let jobs = JobRef { job: job.id, tasks: None, component: None };
-            if job.dependency.as_ref().is_some_and(|on| on.is_lost()) {
+            // What was submitted held was not looked at then.
+            let asks = JobSpec { hold: false, dependency: None, ..(*job.spec).clone() };
+            let never = job.spec.hold && state.would_accept(&job.owner, &asks).is_err();
+            if never || job.dependency.as_ref().is_some_and(|on| on.is_lost()) {
                 acts.push(Act::Cancel(jobs));
             } else if job.hold != Hold::None {
                 acts.push(Act::Release(jobs));
