@@ -30,6 +30,7 @@
 //! [`format::job_block`], [`format::node_block`], [`format::partition_block`], [`format::config`].
 
 pub mod array;
+pub mod constraint;
 pub mod count;
 pub mod dependency;
 pub mod directive;

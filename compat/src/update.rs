@@ -7,7 +7,7 @@ use gpun_core::{MemoryMib, TimeLimit, TimeMs};
 
 use crate::option::Context;
 use crate::time::Limit;
-use crate::{count, hostlist, license, memory, moment};
+use crate::{constraint, count, hostlist, license, memory, moment};
 
 /// Which jobs are to be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,7 +171,6 @@ const LATER: &[&str] = &[
     "AdminComment",
     "BurstBuffer",
     "ClusterFeatures",
-    "Contiguous",
     "DelayBoot",
     "EndTime",
     "Extra",
@@ -193,7 +192,6 @@ const LATER: &[&str] = &[
     "TasksPerNode",
     "ThreadSpec",
     "TimeMin",
-    "WCKey",
 ];
 
 fn set_job(
@@ -221,7 +219,20 @@ fn set_job(
         _ if is("EligibleTime", 4) || is("StartTime", 3) => change.begin = Some(moment_ms(value, context)?),
         _ if is("ExcNodeList", 3) => change.exclude = Some(hosts(value)?),
         _ if is("ReqNodeList", 8) || is("NodeList", 8) => change.node_list = Some(hosts(value)?),
-        _ if is("Features", 1) => change.features = Some(features(value)?),
+        _ if is("Features", 1) => {
+            let asked =
+                constraint::parse(value).map_err(|_| UpdateError("Invalid feature specification".to_owned()))?;
+            (change.features, change.feature_sets, change.features_text) =
+                (Some(asked.all), Some(asked.any).filter(|any| !any.is_empty()), asked.text);
+        }
+        _ if is("WCKey", 1) => change.wckey = text(),
+        _ if is("Contiguous", 3) => {
+            change.contiguous = Some(match value.to_ascii_lowercase().as_str() {
+                "yes" | "1" => true,
+                "no" | "0" => false,
+                _ => return refuse(format!("Invalid input: {word}\nRequest aborted")),
+            });
+        }
         _ if is("MinMemoryNode", 10) => change.memory_per_node = Some(mib(value)?),
         _ if is("MinMemoryCPU", 10) => change.memory_per_cpu = Some(mib(value)?),
         _ if is("Nice", 2) => change.nice = Some(nice(value)?),
@@ -256,13 +267,6 @@ fn dependency(value: &str) -> Result<Dependency, UpdateError> {
 
 fn list(value: &str) -> Vec<String> {
     value.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect()
-}
-
-fn features(value: &str) -> Result<Vec<String>, UpdateError> {
-    if value.contains(['|', '(', ')', '[', ']', '*', '!']) {
-        return refuse("scontrol: error: features with |, counts or brackets are not supported yet: join names by &");
-    }
-    Ok(value.split(['&', ',']).filter(|part| !part.is_empty()).map(str::to_owned).collect())
 }
 
 fn hosts(value: &str) -> Result<Vec<String>, UpdateError> {

@@ -29,6 +29,7 @@ pub fn decide(state: &State, who: &Identity, act: &Act, job: Option<&Job>) -> Re
         Act::UpdateJob { change, .. } => {
             owns && job.is_some_and(|job| {
                 change.deadline.is_none()
+                    && change.contiguous.is_none()
                     && change.priority.is_none_or(|priority| priority <= job.priority)
                     && change.nice.is_none_or(|nice| nice >= job.spec.nice)
                     && change.time_limit.is_none_or(|limit| limit <= job.time_limit || may_grow_to(state, job, limit))

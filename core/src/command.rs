@@ -180,6 +180,18 @@ pub struct JobChange {
     /// Licences, while pending.
     #[n(25)]
     pub licenses: Option<Vec<LicenseRequest>>,
+    /// With `features`: lists one of which each node must have.
+    #[n(26)]
+    pub feature_sets: Option<Vec<Vec<String>>>,
+    /// With `features`: how they were written.
+    #[n(27)]
+    pub features_text: Option<String>,
+    /// Workload characterisation key.
+    #[n(28)]
+    pub wckey: Option<String>,
+    /// Neighbouring nodes only, while pending; for operators.
+    #[n(29)]
+    pub contiguous: Option<bool>,
 }
 
 /// Start a job on these nodes, as planned on an older state.

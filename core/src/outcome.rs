@@ -193,4 +193,8 @@ pub enum Refusal {
     #[n(34)]
     #[error("the job is held")]
     JobHeld,
+    /// A feature that no node has.
+    #[n(35)]
+    #[error("no node has a feature that is asked for")]
+    Feature,
 }

@@ -284,6 +284,12 @@ pub struct JobSpec {
     /// How tasks are bound to resources.
     #[n(63)]
     pub tres_bind: Option<String>,
+    /// Lists of features one of which each node must have, besides `features`; empty if nothing was said.
+    #[cbor(n(64), default, skip_if = "Vec::is_empty")]
+    pub feature_sets: Vec<Vec<String>>,
+    /// The features as they were asked for, where `features` does not tell it.
+    #[n(65)]
+    pub features_text: Option<String>,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -299,6 +305,12 @@ impl JobSpec {
     /// Number of tasks: as asked for, else what the tasks per node and the nodes make, else one a node.
     pub fn tasks(&self) -> u32 {
         self.ntasks.unwrap_or_else(|| self.nodes_min().saturating_mul(self.ntasks_per_node.unwrap_or(1))).max(1)
+    }
+
+    /// True for a node with these features if it has what is asked for.
+    pub fn admits_features(&self, have: &[String]) -> bool {
+        let all = |wanted: &[String]| wanted.iter().all(|feature| have.contains(feature));
+        all(&self.features) && (self.feature_sets.is_empty() || self.feature_sets.iter().any(|set| all(set)))
     }
 
     /// CPUs for each task.

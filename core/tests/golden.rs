@@ -28,7 +28,7 @@ use gpun_core::{
 };
 
 /// All recorded logs, the newest last.
-const FILES: [&str; 3] = ["entries_v1", "entries_v2", "entries_v3"];
+const FILES: [&str; 4] = ["entries_v1", "entries_v2", "entries_v3", "entries_v4"];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -148,6 +148,10 @@ fn entries() -> Vec<Entry> {
         work_dir: text("/tmp"),
         dependency: None,
         licenses: None,
+        feature_sets: None,
+        features_text: None,
+        wckey: None,
+        contiguous: None,
     };
     let submit_het = |number: u8| {
         let mut submit = submission(RequestId([number; 16]), &ALICE, tasks(1));
@@ -253,13 +257,24 @@ fn entries() -> Vec<Entry> {
         ntasks_per_gpu: Some(1),
         gres_binding: Some(true),
         tres_bind: text("gres/gpu:closest"),
+        feature_sets: vec![list(&["ib"]), list(&["ib", "ib"])],
+        features_text: text("ib|ib&ib"),
         memory: MemoryRequest::PerGpu(MemoryMib(10)),
         ..tasks(1)
     };
     let after = Condition { delay_min: 3, task: Some(4), ..Condition::new(Kind::AfterAny, JobId(2)) };
     let waits = Dependency { conditions: vec![Condition::new(Kind::AfterOk, JobId(9)), after], any: true };
     let depends = JobSpec { dependency: Some(waits.clone()), ..tasks(1) };
-    let change_more = JobChange { dependency: Some(waits), licenses: Some(vec![matlab]), ..JobChange::default() };
+    let change_more = JobChange {
+        dependency: Some(waits),
+        licenses: Some(vec![matlab]),
+        features: Some(list(&["ib"])),
+        feature_sets: Some(vec![list(&["ib"])]),
+        features_text: text("ib"),
+        wckey: text("k"),
+        contiguous: Some(true),
+        ..JobChange::default()
+    };
     let reopened = PartitionChange { state: Some(PartitionState::Up), ..PartitionChange::default() };
     let component = JobRef { job: JobId(9), tasks: None, component: Some(1) };
     let het = [(9, 0), (10, 1)];

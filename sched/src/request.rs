@@ -57,6 +57,8 @@ pub(crate) struct Request<'a> {
     /// Features that are wanted besides, for as long as such nodes are free.
     pub prefer: &'a [String],
     pub features: &'a [String],
+    /// Lists one of which a node must have; empty if nothing was said.
+    pub feature_sets: &'a [Vec<String>],
     pub node_list: &'a [String],
     pub exclude: &'a [String],
 }
@@ -104,6 +106,7 @@ impl<'a> Request<'a> {
             spread: spec.spread,
             prefer: &[],
             features: &spec.features,
+            feature_sets: &spec.feature_sets,
             node_list: &spec.node_list,
             exclude: &spec.exclude,
         }
@@ -201,7 +204,9 @@ impl<'a> Request<'a> {
 
     /// True if nothing but other jobs and the node's health could keep this request from it.
     pub fn admits(&self, node: &Node) -> bool {
-        self.features.iter().chain(self.prefer).all(|feature| node.inventory.features.contains(feature))
+        let has = |feature: &String| node.inventory.features.contains(feature);
+        self.features.iter().chain(self.prefer).all(has)
+            && (self.feature_sets.is_empty() || self.feature_sets.iter().any(|set| set.iter().all(has)))
             && self.layout.fits(&node.inventory)
             && self.mincpus <= node.inventory.cpus
             && self.tmp_disk <= node.inventory.tmp_disk

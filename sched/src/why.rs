@@ -132,6 +132,11 @@ fn shortage(table: &Table<'_>, shape: &Shape<'_>, slot: u32) -> Option<Shortage>
     if let Some(feature) = request.features.iter().find(|feature| !inventory.features.contains(feature)) {
         return Some(Shortage::Feature(feature.clone()));
     }
+    let has = |set: &Vec<String>| set.iter().all(|feature| inventory.features.contains(feature));
+    if !request.feature_sets.is_empty() && !request.feature_sets.iter().any(has) {
+        let sets: Vec<String> = request.feature_sets.iter().map(|set| set.join("&")).collect();
+        return Some(Shortage::Feature(sets.join("|")));
+    }
     if shape.excluded.binary_search(&slot).is_ok() {
         return Some(Shortage::Excluded);
     }

@@ -146,6 +146,17 @@ fn one_thread_of_a_core_takes_the_core() {
 }
 
 #[test]
+fn nodes_have_one_of_several_features_each() {
+    let sets = |sets: &[&[&str]]| JobSpec {
+        feature_sets: sets.iter().map(|set| set.iter().map(|one| (*one).to_owned()).collect()).collect(),
+        ..nodes(3, 1, 60)
+    };
+    check("mixed", sets(&[&["a100"], &["v100"]]), "n1:1/1/0/1 n3:1/1/0/1 n4:1/1/0/1");
+    assert_eq!(got(sets(&[&["a100", "v100"], &["v100"]])), Err(Refusal::NodeConfigUnavailable), "two nodes have it");
+    assert_eq!(got(sets(&[&["none"], &["v100"]])), Err(Refusal::Feature));
+}
+
+#[test]
 fn preferred_features_are_taken_while_they_are_free() {
     let mut cluster = cluster();
     let prefer = |feature: &str| JobSpec { prefer: vec![feature.to_owned()], ..tasks(8, 60) };

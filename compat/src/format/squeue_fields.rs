@@ -188,7 +188,8 @@ pub fn qos(r: &JobRow<'_>) -> String {
 
 /// The features asked for, as one expression.
 pub fn features(r: &JobRow<'_>) -> String {
-    or_null(Some(&r.view.job.spec.features.join("&")))
+    let spec = &r.view.job.spec;
+    or_null(Some(&spec.features_text.clone().unwrap_or_else(|| spec.features.join("&"))))
 }
 
 /// `code:signal`.

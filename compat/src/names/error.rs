@@ -126,6 +126,7 @@ pub fn of(refusal: &Refusal, doing: Doing) -> String {
         Refusal::NotHetLeader => 2107,
         Refusal::NotSuspended => 2087,
         Refusal::JobHeld => 2042,
+        Refusal::Feature => 2029,
         Refusal::License => 2048,
         // Slurm prints these lines of its own before the error.
         Refusal::CpusPerNode => return "CPU count per node can not be satisfied".to_owned(),

@@ -52,7 +52,7 @@ pub static ROWS: &[Row<Submission>] = &[
     refused("cluster-constraint", None, Value("list"), &["SBATCH_CLUSTER_CONSTRAINT"], "features of the cluster to submit to", NEVER),
     row("clusters", Some('M'), Value("names"), &["SBATCH_CLUSTERS", "SLURM_CLUSTERS"], Done, set::clusters, "cluster to submit to; only this one's own name"),
     row("comment", None, Value("text"), &[], Done, set::comment, "free text, shown by squeue and scontrol"),
-    row("constraint", Some('C'), Value("features"), &["SBATCH_CONSTRAINT"], Done, set::constraint, "features that every node must have, joined by &"),
+    row("constraint", Some('C'), Value("features"), &["SBATCH_CONSTRAINT"], Done, set::constraint, "features that every node must have, joined by & and |"),
     refused("container", None, Value("path"), &["SBATCH_CONTAINER"], "OCI bundle to run in", "use --container-image with an OCI layout or a tarball"),
     refused("container-env", None, Value("names"), &[], "variables to take from the caller instead of the image", LATER),
     refused("container-id", None, Value("id"), &["SBATCH_CONTAINER_ID"], "id of the container", "the name is made of the job's id; leave it out"),

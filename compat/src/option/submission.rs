@@ -7,7 +7,7 @@ use gpun_core::{MemoryMib, TimeLimit, TimeMs};
 use super::{Bad, Given, Source, gpus};
 use crate::hostlist::{Hostlist, HostlistError};
 use crate::time::Limit;
-use crate::{array, count, dependency, license, memory, moment, signal};
+use crate::{array, constraint, count, dependency, license, memory, moment, signal};
 
 /// Which variables of the caller's environment a job gets (`--export`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -346,18 +346,8 @@ pub(super) mod set {
         Ok(())
     }
     pub fn constraint(o: &mut Submission, g: &Given<'_>) -> Set {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '=' | ':' | '+');
-        let features: Vec<&str> = g.value.split(['&', ',']).collect();
-        if g.value.contains(['|', '(', ')', '[', ']', '*', '!']) {
-            return Err(Bad::Plain(
-                "--constraint with |, counts or brackets is not supported yet: name features joined by & only"
-                    .to_owned(),
-            ));
-        }
-        if features.iter().any(|f| f.is_empty() || !f.chars().all(plain)) {
-            return Err(Bad::Plain("Batch job submission failed: Invalid feature specification".to_owned()));
-        }
-        o.spec.features = features.into_iter().map(str::to_owned).collect();
+        let asked = constraint::parse(g.value).map_err(|e| Bad::Plain(e.to_string()))?;
+        (o.spec.features, o.spec.feature_sets, o.spec.features_text) = (asked.all, asked.any, asked.text);
         Ok(())
     }
     pub fn container_image(o: &mut Submission, g: &Given<'_>) -> Set {

@@ -173,7 +173,7 @@ fn is_share(state: &State, job: &Job, partition: &Partition, node: &Node, alloc:
         && alloc.memory == state.memory_on(job, partition, node, cpus as u32, gpus)
         && spec.ntasks_per_node.is_none_or(|most| alloc.tasks <= most)
         && !spec.exclude.contains(&node.name)
-        && spec.features.iter().all(|feature| node.inventory.features.contains(feature))
+        && spec.admits_features(&node.inventory.features)
         && spec.gres_of_node(alloc.tasks).all(|(name, kind, count)| given(alloc, name, kind) >= u64::from(count))
 }
 

@@ -284,20 +284,25 @@ fn cpus_wanted(spec: &JobSpec) -> u64 {
     u64::from(spec.tasks()) * u64::from(spec.cpus_per_task())
 }
 
-/// Preferred features must be those of some node, and those of the script's node among those of all.
+/// Features must be those of some node, and those of the script's node among those of all.
 fn admit_features(state: &State, spec: &JobSpec) -> Result<(), Refusal> {
     let known = |feature: &String| state.nodes().any(|node| node.inventory.features.contains(feature));
+    // Nodes may still come to a cluster without any.
+    let asked = || spec.features.iter().chain(spec.feature_sets.iter().flatten());
+    if state.nodes().next().is_some() && !asked().all(known) {
+        return Err(Refusal::Feature);
+    }
     if !spec.prefer.iter().all(known) {
         return Err(Refusal::Prefer);
     }
-    let among = |feature: &String| spec.features.contains(feature);
+    let among = |feature: &String| asked().any(|one| one == feature);
     if spec.batch_features.iter().all(among) { Ok(()) } else { Err(Refusal::BatchFeatures) }
 }
 
 fn usable(spec: &JobSpec, node: &Node) -> bool {
     memory_fits(spec, node)
         && node.inventory.cpus >= cpus_on_one_node_min(spec)
-        && spec.features.iter().all(|feature| node.inventory.features.contains(feature))
+        && spec.admits_features(&node.inventory.features)
         && !spec.exclude.contains(&node.name)
         && spec.layout.fits(&node.inventory)
         && spec.mincpus.is_none_or(|least| node.inventory.cpus >= least)

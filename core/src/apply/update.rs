@@ -69,6 +69,7 @@ fn needs_pending(change: &JobChange) -> bool {
         || change.work_dir.is_some()
         || change.dependency.is_some()
         || change.licenses.is_some()
+        || change.contiguous.is_some()
 }
 
 fn set<T: Clone>(field: &mut T, new: &Option<T>) {
@@ -91,7 +92,13 @@ impl Job {
         set(&mut spec.nice, &change.nice);
         set(&mut spec.node_list, &change.node_list);
         set(&mut spec.exclude, &change.exclude);
-        set(&mut spec.features, &change.features);
+        if let Some(features) = &change.features {
+            spec.features.clone_from(features);
+            spec.feature_sets = change.feature_sets.clone().unwrap_or_default();
+            spec.features_text.clone_from(&change.features_text);
+        }
+        set(&mut spec.contiguous, &change.contiguous);
+        set_some(&mut spec.wckey, &change.wckey);
         set(&mut spec.work_dir, &change.work_dir);
         set(&mut spec.licenses, &change.licenses);
         set_some(&mut spec.comment, &change.comment);
