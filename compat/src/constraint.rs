@@ -127,7 +127,7 @@ mod tests {
         }
         assert_eq!(parse("a|b,c").map(|c| c.text), Ok(Some("a|b&c".to_owned())));
         assert_eq!(parse("a,b").map(|c| c.text), Ok(None));
-        let wide = vec!["(a|b|c|d)"; 4].join("&");
+        let wide = ["(a|b|c|d)"; 4].join("&");
         assert_eq!(parse(&wide), Err(ConstraintError::Invalid), "too many alternatives");
     }
 
