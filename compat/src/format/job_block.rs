@@ -62,12 +62,11 @@ fn identity(row: &JobRow<'_>, detail: Detail) -> Vec<String> {
     let mut out = vec![
         format!("UserId={}({}) GroupId={}({}) MCS_label=N/A", owner.user, owner.uid, owner.group, owner.gid),
         format!(
-            "Priority={} Nice={} Account={} QOS={}{}",
+            "Priority={} Nice={} Account={} QOS={}",
             job.priority,
             job.spec.nice,
             or_null(job.spec.account.as_deref()),
-            qos(row),
-            job.spec.wckey.as_deref().map_or_else(String::new, |k| format!(" WCKey={k}")),
+            qos(row)
         ),
         format!(
             "JobState={} Reason={} Dependency={}",

@@ -17,6 +17,14 @@ pub(super) fn no_kill(o: &mut Submission, g: &Given<'_>) -> Set {
     Ok(())
 }
 
+/// Slurm takes the number only where `AllowSpecResourcesUsage` is set, and says so where it is not.
+pub(super) fn core_spec(o: &mut Submission, g: &Given<'_>) -> Set {
+    number(g)?;
+    let text = "Ignoring -S since it's not allowed by configuration (AllowSpecResourcesUsage = No)";
+    o.ignored = vec![text.to_owned()];
+    Ok(())
+}
+
 pub(super) fn spread_job(o: &mut Submission, _: &Given<'_>) -> Set {
     o.spec.spread = true;
     Ok(())

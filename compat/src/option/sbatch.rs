@@ -63,7 +63,7 @@ pub static ROWS: &[Row<Submission>] = &[
     row("container-workdir", None, Value("directory"), &["SBATCH_CONTAINER_WORKDIR"], Done, set::container_workdir, "folder inside the container to start in"),
     refused("container-writable", None, Nothing, &[], "let the job change the image's files", LATER),
     row("contiguous", None, Nothing, &[], Done, set::contiguous, "neighbouring nodes only"),
-    refused("core-spec", Some('S'), Value("cores"), &["SBATCH_CORE_SPEC"], "cores kept for the system", "AllowSpecResourcesUsage is not offered; leave it out"),
+    row("core-spec", Some('S'), Value("cores"), &["SBATCH_CORE_SPEC"], Done, layout::core_spec, "cores kept for the system: said to be ignored, as AllowSpecResourcesUsage is not offered"),
     row("cores-per-socket", None, Value("n"), &[], Done, layout::cores_per_socket, "least cores of a socket"),
     refused("cpu-freq", None, Value("spec"), &["SLURM_CPU_FREQ_REQ"], "CPU frequency", NEVER),
     row("cpus-per-gpu", None, Value("n"), &["SBATCH_CPUS_PER_GPU"], Done, gpus::cpus_per_gpu, "CPUs for each GPU"),
@@ -142,7 +142,7 @@ pub static ROWS: &[Row<Submission>] = &[
     refused("switches", None, Value("n[@time]"), &["SBATCH_REQ_SWITCH"], "most switches between the nodes", NEVER),
     row("tasks-per-node", None, Value("n"), &[], Done, set::ntasks_per_node, "the same as --ntasks-per-node"),
     row("test-only", None, Nothing, &[], Done, set::test_only, "say whether the job would be accepted, and submit nothing"),
-    refused("thread-spec", None, Value("n"), &["SBATCH_THREAD_SPEC"], "threads kept for the system", NEVER),
+    row("thread-spec", None, Value("n"), &["SBATCH_THREAD_SPEC"], Done, layout::core_spec, "threads kept for the system: said to be ignored, as --core-spec"),
     row("threads-per-core", None, Value("n"), &["SBATCH_THREADS_PER_CORE"], Done, layout::threads_per_core, "least threads of a core; no more are used"),
     row("time", Some('t'), Value("limit"), &["SBATCH_TIMELIMIT"], Done, set::time, "limit of the run time: minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S"),
     row("time-min", None, Value("limit"), &[], Done, set::time_min, "the shortest limit that is of use"),
@@ -301,6 +301,7 @@ pub fn resolve(
         COMMAND.apply_env(&mut out, env, context)?;
         COMMAND.apply(&mut out, &inherited(&line.components, at), Source::CommandLine, context)?;
         let said = out.finish().map_err(|bad| COMMAND.report(&COMMAND.rows[0].flag, bad))?;
+        warning.extend(out.ignored.drain(..).map(|text| format!("{}: error: {text}\n", COMMAND.program)));
         warning.extend(said.map(|text| format!("{}: warning: {text}\n", COMMAND.program)));
         all.push(out);
     }
@@ -621,6 +622,9 @@ mod tests {
         let old = run("sbatch f", &two.replace("hetjob", "packjob")).unwrap();
         assert_eq!(old.components.len(), 1);
         assert!(old.warning.contains("\"packjob\" component separator is deprecated"), "{}", old.warning);
+        let spec = run("sbatch -S 1 f", "").unwrap();
+        let ignored = "Ignoring -S since it's not allowed by configuration (AllowSpecResourcesUsage = No)";
+        assert_eq!(spec.warning, format!("sbatch: error: {ignored}\n"));
         let late = run("sbatch -n1 : -d singleton f", "").unwrap();
         assert!(late.submission.spec.dependency.is_some(), "a wait is one of the whole");
         assert_eq!(run("sbatch -n1 : --bogus f", "").map_err(|(status, _)| status).err(), Some(255));

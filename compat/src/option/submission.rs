@@ -123,6 +123,8 @@ pub struct Submission {
     memory_from: [Option<Source>; 3],
     nodes_given: bool,
     pub(super) node_info_given: bool,
+    /// What is ignored, in words for standard error.
+    pub(super) ignored: Vec<String>,
     ntasks_given: bool,
 }
 
