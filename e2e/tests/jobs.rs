@@ -74,6 +74,21 @@ fn a_suspended_job_stands_still() {
 }
 
 #[test]
+fn root_submits_for_others_and_environments_come_from_elsewhere() {
+    let cluster = cluster();
+    let job = cluster.sbatch(User::Root, &["--uid=7001", "-o", "id.txt", "--wrap", "id -u; id -g"]);
+    assert_eq!(cluster.wait_over(job), "COMPLETED");
+    assert_eq!(cluster.read("id.txt"), "7001\n7001\n");
+    let refused = cluster.run(ALICE, "sbatch", &["--uid=0", "--wrap", "true"]);
+    assert_eq!((refused.code, refused.err.as_str()), (255, "sbatch: error: --uid only permitted by root user\n"));
+    fs::write(cluster.work().join("env"), b"FROM_FILE=a b\0").unwrap();
+    let job = cluster.sbatch(ALICE, &["--export-file=env", "-o", "env.txt", "--wrap", "echo $FROM_FILE"]);
+    assert_eq!(cluster.wait_over(job), "COMPLETED");
+    assert_eq!(cluster.read("env.txt"), "a b\n");
+    cluster.wait_clean();
+}
+
+#[test]
 fn the_job_knows_itself() {
     let cluster = cluster();
     let wrap =
