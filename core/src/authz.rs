@@ -35,7 +35,13 @@ pub fn decide(state: &State, who: &Identity, act: &Act, job: Option<&Job>) -> Re
                     && change.time_limit.is_none_or(|limit| limit <= job.time_limit || may_grow_to(state, job, limit))
             })
         }
-        Act::Suspend(_) | Act::Resume(_) | Act::UpdateNode { .. } | Act::UpdatePartition { .. } => false,
+        Act::Suspend(_)
+        | Act::Resume(_)
+        | Act::UpdateNode { .. }
+        | Act::UpdatePartition { .. }
+        | Act::CreateReservation(_)
+        | Act::UpdateReservation { .. }
+        | Act::DeleteReservation { .. } => false,
     };
     if allowed { Ok(()) } else { Err(Refusal::AccessDenied) }
 }

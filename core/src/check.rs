@@ -47,6 +47,14 @@ pub enum Broken {
     /// More than one default partition.
     #[error("more than one default partition")]
     DefaultPartition,
+    /// A reservation contradicts itself.
+    #[error("reservation {name}: {what}")]
+    Reservation {
+        /// Which.
+        name: String,
+        /// How.
+        what: &'static str,
+    },
 }
 
 impl State {
@@ -60,6 +68,17 @@ impl State {
         self.check_indexes()?;
         if self.partitions.values().filter(|partition| partition.is_default).count() > 1 {
             return Err(Broken::DefaultPartition);
+        }
+        for (name, one) in &self.reservations {
+            let rules = [
+                ("stands under another name", one.name == *name),
+                ("ends before it starts", one.start < one.end),
+                ("has no nodes", !one.nodes.is_empty()),
+                ("is for nobody", !one.uids.is_empty() || !one.accounts.is_empty()),
+            ];
+            if let Some((what, _)) = rules.into_iter().find(|(_, holds)| !holds) {
+                return Err(Broken::Reservation { name: name.clone(), what });
+            }
         }
         Ok(())
     }
@@ -139,6 +158,7 @@ impl State {
         self.nodes.values().for_each(|node| bytes.extend(encode(node)));
         self.partitions.values().for_each(|partition| bytes.extend(encode(partition)));
         self.requests.values().for_each(|record| bytes.extend(encode(record)));
+        self.reservations.values().for_each(|one| bytes.extend(encode(one)));
         bytes
     }
 }

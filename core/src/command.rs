@@ -11,6 +11,7 @@ use crate::{
     job::{ExitStatus, NodeAlloc, Owner, SignalScope, Usage},
     node::Inventory,
     partition::{Partition, PartitionState},
+    reservation::{Reservation, ReservationChange},
     settings::Settings,
     spec::{JobSpec, LicenseRequest},
 };
@@ -18,8 +19,9 @@ use crate::{
 /// The version that this build writes into entries. Readers take any version up to their own.
 ///
 /// Since 2, request ids are remembered over a jump of the clock. Since 3, there are dependencies, licences, layouts, heterogeneous
-/// and suspended jobs, and a hold of a running job counts once it waits again.
-pub const ENTRY_VERSION: u16 = 3;
+/// and suspended jobs, and a hold of a running job counts once it waits again. Since 4, a job's
+/// reservation has to be there.
+pub const ENTRY_VERSION: u16 = 4;
 
 /// One entry of the replicated log: a batch of commands with the leader's time.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -405,6 +407,26 @@ pub enum Act {
         /// How.
         #[n(1)]
         change: PartitionChange,
+    },
+    /// Keep nodes for some users.
+    #[n(20)]
+    CreateReservation(#[n(0)] Box<Reservation>),
+    /// Change a reservation.
+    #[n(21)]
+    UpdateReservation {
+        /// Its name.
+        #[n(0)]
+        name: String,
+        /// How.
+        #[n(1)]
+        change: Box<ReservationChange>,
+    },
+    /// End a reservation.
+    #[n(22)]
+    DeleteReservation {
+        /// Its name.
+        #[n(0)]
+        name: String,
     },
 }
 

@@ -160,6 +160,12 @@ pub enum Reason {
     /// What it depends on can't happen any more.
     #[n(24)]
     DependencyNeverSatisfied,
+    /// Its reservation has not begun, or is too short for it.
+    #[n(25)]
+    Reservation,
+    /// Its reservation is gone.
+    #[n(26)]
+    ReservationDeleted,
 }
 
 /// How a script ended: its exit code, and the signal that ended it (0 if none).

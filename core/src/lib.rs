@@ -30,6 +30,7 @@ pub mod mirror;
 pub mod node;
 pub mod outcome;
 pub mod partition;
+pub mod reservation;
 pub mod settings;
 pub mod shared;
 pub mod spec;

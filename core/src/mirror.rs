@@ -24,11 +24,14 @@ pub enum Table {
     Request = 6,
     /// Ended jobs, by end time and number: see [`history_key`].
     History = 7,
+    /// Reservations by name.
+    Reservation = 8,
 }
 
 impl Table {
     /// All tables that [`crate::State`] is loaded from. Blobs' bytes and the history stay on disk.
-    pub const LOADED: [Self; 6] = [Self::Meta, Self::Settings, Self::Job, Self::Node, Self::Partition, Self::Request];
+    pub const LOADED: [Self; 7] =
+        [Self::Meta, Self::Settings, Self::Job, Self::Node, Self::Partition, Self::Request, Self::Reservation];
 }
 
 /// Takes the changes of records that applying an entry made.

@@ -32,6 +32,13 @@ pub enum Outcome {
     /// Nothing changed.
     #[n(3)]
     Refused(#[n(0)] Refusal),
+    /// The reservation is made.
+    #[n(4)]
+    Reserved {
+        /// Its name.
+        #[n(0)]
+        name: String,
+    },
 }
 
 /// Why nothing changed. The words that users see are in `gpun-compat`; these are for logs.
@@ -197,4 +204,36 @@ pub enum Refusal {
     #[n(35)]
     #[error("no node has a feature that is asked for")]
     Feature,
+    /// No such reservation.
+    #[n(40)]
+    #[error("no such reservation")]
+    Reservation,
+    /// The submitter may not use the reservation.
+    #[n(41)]
+    #[error("the reservation is not open to this user or account")]
+    ReservationAccess,
+    /// There is a reservation of this name.
+    #[n(42)]
+    #[error("a reservation of this name is there")]
+    ReservationName,
+    /// It ends before it starts, or has passed.
+    #[n(43)]
+    #[error("the reservation's time is not valid")]
+    ReservationTime,
+    /// Nobody may use it.
+    #[n(44)]
+    #[error("the reservation names neither users nor accounts")]
+    ReservationUsers,
+    /// It says neither which nodes nor how many.
+    #[n(45)]
+    #[error("the reservation has no nodes")]
+    ReservationNodes,
+    /// Jobs run there for longer, or in it.
+    #[n(46)]
+    #[error("jobs stand against the reservation")]
+    ReservationBusy,
+    /// Another one has the nodes at that time.
+    #[n(47)]
+    #[error("another reservation has the nodes at that time")]
+    ReservationOverlap,
 }

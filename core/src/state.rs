@@ -11,6 +11,7 @@ use crate::{
     mirror::{Meta, RequestRecord, Table, decode},
     node::{GresTaken, Liveness, Node},
     partition::Partition,
+    reservation::Reservation,
     settings::Settings,
 };
 
@@ -50,6 +51,8 @@ pub struct State {
     pub(crate) partitions: OrdMap<String, Shared<Partition>>,
     /// Request ids.
     pub(crate) requests: OrdMap<RequestId, RequestRecord>,
+    /// Reservations.
+    pub(crate) reservations: OrdMap<String, Shared<Reservation>>,
 
     // Derived from the above; rebuilt by `load`, proved by `check`.
     /// How many jobs use a blob.
@@ -255,7 +258,8 @@ impl State {
         let purge = self.over.get_min().map(|(ended, _)| ended.plus_s(self.settings.min_job_age_s));
         let forget = self.request_ends.get_min().map(|(forget, _)| *forget);
         let delay = self.delays.get_min().map(|(due, _)| *due);
-        purge.into_iter().chain(forget).chain(delay).min()
+        let reserved = self.reservations.values().map(|one| one.end).min();
+        purge.into_iter().chain(forget).chain(delay).chain(reserved).min()
     }
 
     /// The node that runs a job's script, for a job that holds resources: the first of its allocations.
@@ -314,6 +318,10 @@ impl State {
                     key.try_into().map(RequestId).map_err(|_| fail(minicbor::decode::Error::message("key length")))?;
                 self.requests.insert(id, decode(value).map_err(fail)?);
             }
+            Table::Reservation => {
+                let reservation: Shared<Reservation> = decode(value).map_err(fail)?;
+                self.reservations.insert(reservation.name.clone(), reservation);
+            }
             Table::Blob | Table::History => {}
         }
         Ok(())
@@ -326,6 +334,7 @@ impl State {
             settings: self.settings.clone(),
             partitions: std::mem::take(&mut self.partitions),
             requests: std::mem::take(&mut self.requests),
+            reservations: std::mem::take(&mut self.reservations),
             ..Self::default()
         };
         let loaded = std::mem::replace(self, bare);

@@ -7,6 +7,7 @@ use crate::{
     job::{GresAlloc, Job, Reason},
     node::Node,
     partition::Partition,
+    reservation::Reservation,
     settings::Settings,
 };
 
@@ -98,6 +99,21 @@ pub struct PartitionView {
     /// Memory of its nodes.
     #[n(3)]
     pub memory: MemoryMib,
+}
+
+/// A reservation as shown.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct ReservationView {
+    /// The reservation.
+    #[n(0)]
+    pub reservation: Reservation,
+    /// CPUs of its nodes.
+    #[n(1)]
+    pub cpus: u64,
+    /// Cores of its nodes.
+    #[n(2)]
+    pub cores: u64,
 }
 
 /// The cluster as shown.

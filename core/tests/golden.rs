@@ -23,12 +23,13 @@ use gpun_core::{
     mirror::{decode, encode},
     node::{GresInventory, Inventory},
     partition::{Partition, PartitionState},
+    reservation::{Flag, Reservation, ReservationChange},
     settings::{License, Settings},
     spec::{ArrayRequest, GresRequest, JobSpec, LicenseRequest, MemoryRequest, OpenMode, WarnSignal},
 };
 
 /// All recorded logs, the newest last.
-const FILES: [&str; 4] = ["entries_v1", "entries_v2", "entries_v3", "entries_v4"];
+const FILES: [&str; 5] = ["entries_v1", "entries_v2", "entries_v3", "entries_v4", "entries_v5"];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -295,8 +296,31 @@ fn entries() -> Vec<Entry> {
         default_time: Some(TimeLimit::Seconds(60)),
         is_default: Some(true),
     };
+    let reservation = Reservation {
+        name: "none".into(),
+        start: START,
+        end: START.plus_s(10_000),
+        nodes: list(&["n2"]),
+        users: list(&["alice"]),
+        uids: vec![ALICE.uid],
+        accounts: list(&["lab"]),
+        partition: text("batch"),
+        flags: vec![Flag::Flex],
+        node_count: Some(1),
+        created: START,
+    };
+    let reservation_change = ReservationChange {
+        start: Some(START.plus_s(20_000)),
+        end: Some(START.plus_s(30_000)),
+        duration_s: Some(600),
+        nodes: Some(list(&["n1"])),
+        users: Some(vec![("bob".into(), BOB.uid)]),
+        accounts: Some(Vec::new()),
+        flags: Some(vec![Flag::Maint]),
+    };
     vec![
         entry(0, vec![configure, register("n1"), register("n2")]),
+        entry(1, vec![act(Act::CreateReservation(Box::new(reservation)))]),
         entry(1, vec![submit(1, full), submit(2, array), submit(3, held), submit(1, tasks(1)), submit(4, tasks(1))]),
         entry(
             30,
@@ -335,6 +359,8 @@ fn entries() -> Vec<Entry> {
         entry(53, vec![act(Act::Suspend(jobs(9))), act(Act::Resume(component))]),
         entry(54, vec![act(Act::UpdateJob { jobs: jobs(11), change: Box::new(change_more) })]),
         entry(55, vec![act(Act::Resume(jobs(9)))]),
+        entry(56, vec![act(Act::UpdateReservation { name: "none".into(), change: Box::new(reservation_change) })]),
+        entry(57, vec![act(Act::DeleteReservation { name: "none".into() })]),
         entry(20, vec![Command::Tick]),
         entry(5000, vec![Command::Tick]),
     ]

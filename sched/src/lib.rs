@@ -11,6 +11,7 @@
 //! | --- | --- |
 //! | [`Plan`], [`Verdict`], [`PlanLimits`] | what comes out, and how much of it |
 //! | `standing` | what a job and its partition tell without a look at nodes |
+//! | `reserved` | which nodes reservations close to which jobs |
 //! | `request`, `shape` | what a job needs; what is known of all that need the same |
 //! | `table`, `level`, `view` | nodes, what is free on them, and a tree of it for each partition |
 //! | `pick`, `timeline` | which nodes, and when |
@@ -25,6 +26,7 @@ mod pick;
 mod plan;
 mod planner;
 mod request;
+mod reserved;
 mod shape;
 mod standing;
 mod table;

@@ -44,6 +44,8 @@ pub struct Verdict {
     pub unavailable_nodes: Vec<NodeId>,
     /// It would fit, were more of the nodes that are down or drained in service.
     pub needs_down_nodes: bool,
+    /// Nodes that it could use are reserved for maintenance before it would have ended.
+    pub reserved_for_maintenance: bool,
     /// The job that stands before it, if that is what it waits for.
     pub behind: Option<JobId>,
 }

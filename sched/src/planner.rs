@@ -13,6 +13,7 @@ use crate::{
     Plan, PlanLimits, Verdict,
     pick::{Picked, pick_at, pick_now},
     request::Request,
+    reserved::Reserved,
     shape::{Never, Shape},
     standing,
     table::{Table, end_if_started},
@@ -63,6 +64,9 @@ pub(crate) struct Planner<'a> {
     default_part: Option<usize>,
     pub(crate) shapes: Vec<Shape<'a>>,
     shape_numbers: BTreeMap<(usize, Request<'a>), usize>,
+    reserved: Reserved<'a>,
+    /// What reservations mean for the job that is looked at.
+    standing: (u128, Option<u8>),
     releases: Option<Vec<Release>>,
     reservations: Vec<Reservation>,
     /// Tasks of arrays started in this plan.
@@ -82,11 +86,15 @@ impl<'a> Planner<'a> {
             .collect();
         let part_names = parts.iter().enumerate().map(|(at, part)| (part.partition.name.as_str(), at)).collect();
         let default_part = parts.iter().position(|part| part.partition.is_default);
+        let table = Table::new(state);
+        let reserved = Reserved::new(state, &table);
         Self {
             state,
             now,
             limits,
-            table: Table::new(state),
+            table,
+            reserved,
+            standing: (0, None),
             views: Vec::new(),
             view_keys: Vec::new(),
             parts,
@@ -164,6 +172,13 @@ impl<'a> Planner<'a> {
             return Next::Job;
         }
         open.dedup();
+        match self.reserved.of(self.state, job, self.now) {
+            Ok(standing) => self.standing = standing,
+            Err(verdict) => {
+                self.judge(job, verdict);
+                return Next::Job;
+            }
+        }
         self.start_tasks(job, &open)
     }
 
@@ -374,6 +389,14 @@ impl<'a> Planner<'a> {
                     ..Verdict::of(Reason::ReqNodeNotAvail)
                 }
             }
+            // With another time or without the reservation it would fit: it waits for that.
+            Never::Impossible | Never::NodesUnavailable if self.standing.0 != 0 => {
+                let maintenance = self.reserved.has_maintenance(self.standing.0);
+                Verdict {
+                    reserved_for_maintenance: maintenance,
+                    ..Verdict::of(if maintenance { Reason::ReqNodeNotAvail } else { Reason::Resources })
+                }
+            }
             Never::NodesUnavailable => Verdict { needs_down_nodes: true, ..Verdict::of(Reason::Resources) },
             Never::Impossible => Verdict::of(Reason::BadConstraints),
         }
@@ -443,11 +466,13 @@ impl<'a> Planner<'a> {
     }
 
     fn shape_preferring(&mut self, job: &'a Job, part: usize, view: usize, prefer: &'a [String]) -> usize {
+        let (closed, within) = self.standing;
         let request = Request::new(self.state, job, self.parts[part].partition).preferring(prefer);
+        let request = request.reserved(closed, within);
         if let Some(number) = self.shape_numbers.get(&(view, request)) {
             return *number;
         }
-        let shape = Shape::new(self.state, &self.table, &self.views[view], request);
+        let shape = Shape::new(self.state, &self.table, &self.views[view], &self.reserved, request);
         self.shapes.push(shape);
         self.shape_numbers.insert((view, request), self.shapes.len() - 1);
         self.shapes.len() - 1

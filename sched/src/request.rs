@@ -61,6 +61,10 @@ pub(crate) struct Request<'a> {
     pub feature_sets: &'a [Vec<String>],
     pub node_list: &'a [String],
     pub exclude: &'a [String],
+    /// Reservations whose nodes are closed to the job, as bits by their order.
+    pub closed: u128,
+    /// The reservation that it shall run in, by its order.
+    pub within: Option<u8>,
 }
 
 impl<'a> Request<'a> {
@@ -109,7 +113,14 @@ impl<'a> Request<'a> {
             feature_sets: &spec.feature_sets,
             node_list: &spec.node_list,
             exclude: &spec.exclude,
+            closed: 0,
+            within: None,
         }
+    }
+
+    /// The same, as far as reservations let it.
+    pub fn reserved(self, closed: u128, within: Option<u8>) -> Self {
+        Self { closed, within, ..self }
     }
 
     /// Tasks that one node must have at least: all, where they are to be on one node.

@@ -2,7 +2,7 @@
 
 use gpun_core::{State, node::Node};
 
-use crate::{request::Request, table::Table, view::View};
+use crate::{request::Request, reserved::Reserved, table::Table, view::View};
 
 /// What the plan knows of all jobs with the same request.
 pub(crate) struct Shape<'a> {
@@ -41,11 +41,12 @@ pub(crate) enum Never {
 }
 
 impl<'a> Shape<'a> {
-    pub fn new(state: &State, table: &Table<'_>, view: &View, request: Request<'a>) -> Self {
+    pub fn new(state: &State, table: &Table<'_>, view: &View, reserved: &Reserved<'_>, request: Request<'a>) -> Self {
         let required = table.slots_named(state, request.node_list);
         let named = request.node_list.iter().collect::<std::collections::BTreeSet<_>>().len();
         let required_missing = required.len() < named || required.iter().any(|slot| view.place_of(*slot).is_none());
-        let excluded = table.slots_named(state, request.exclude);
+        let mut excluded = table.slots_named(state, request.exclude);
+        reserved.exclude(&request, table.slots.len() as u32, &mut excluded);
         Self { request, required, excluded, required_missing, search: Default::default(), never: None }
     }
 

@@ -8,6 +8,7 @@ use crate::{
     Plan, Verdict,
     level::Level,
     request::{Memory, Request},
+    reserved::Reserved,
     shape::Shape,
     standing,
     table::{Table, end_if_started},
@@ -102,7 +103,10 @@ impl Why {
             table.slots_named(state, &partition.nodes)
         };
         let view = View::new(&table, slots);
-        let shape = Shape::new(state, &table, &view, Request::new(state, job, partition));
+        let reserved = Reserved::new(state, &table);
+        let (closed, within) = reserved.of(state, job, plan.made_at).unwrap_or((0, None));
+        let request = Request::new(state, job, partition).reserved(closed, within);
+        let shape = Shape::new(state, &table, &view, &reserved, request);
         self.nodes_needed = shape.request.nodes_min;
         self.nodes_total = view.slots.len() as u32;
         let end = end_if_started(job, plan.made_at);

@@ -7,6 +7,7 @@ use gpun_core::{
     job::{Owner, SignalScope},
     node::{GresInventory, Inventory},
     partition::Partition,
+    reservation::{Flag, Reservation},
     settings::Settings,
     spec::{ArrayRequest, GresRequest, JobSpec, MemoryRequest},
 };
@@ -106,6 +107,7 @@ fn spec(nodes: usize, number: u32, dice: &mut Dice) -> JobSpec {
         hold: dice.percent(5),
         priority: dice.percent(30).then(|| dice.range(1, 5) as u32),
         array,
+        reservation: dice.percent(8).then(|| format!("r{}", dice.range(1, 3))),
         dependency: dice.percent(20).then(|| dependency(number, dice)),
         kill_on_invalid_dep: dice.percent(20).then_some(true),
         ..JobSpec::default()
@@ -133,7 +135,7 @@ pub fn wish(newest: u32, nodes: usize, dice: &mut Dice) -> (Identity, Act) {
     let job = JobId(dice.range(1, u64::from(newest.max(1))) as u32);
     let tasks = dice.percent(20).then(|| (0..dice.range(1, 4) as u32).collect());
     let jobs = JobRef { job, tasks, component: None };
-    let act = match dice.range(0, 15) {
+    let act = match dice.range(0, 17) {
         0..=3 => Act::Cancel(jobs),
         4..=5 => Act::Hold { jobs, as_user: dice.percent(50) },
         6..=8 => Act::Release(jobs),
@@ -148,6 +150,7 @@ pub fn wish(newest: u32, nodes: usize, dice: &mut Dice) -> (Identity, Act) {
             };
             Act::UpdateJob { jobs, change: Box::new(change) }
         }
+        14..=15 => reservation(nodes, dice),
         _ => {
             let name = node_name(dice.range(0, nodes as u64 - 1) as usize);
             let change = match dice.range(0, 3) {
@@ -159,6 +162,26 @@ pub fn wish(newest: u32, nodes: usize, dice: &mut Dice) -> (Identity, Act) {
         }
     };
     (who, act)
+}
+
+/// A reservation of one node for somebody, or the end of one.
+fn reservation(nodes: usize, dice: &mut Dice) -> Act {
+    let name = format!("r{}", dice.range(1, 3));
+    if dice.percent(30) {
+        return Act::DeleteReservation { name };
+    }
+    let start = START.plus_s(dice.range(0, 900));
+    let flags = [Flag::Maint, Flag::IgnoreJobs, Flag::Flex, Flag::Overlap];
+    Act::CreateReservation(Box::new(Reservation {
+        name,
+        start,
+        end: start.plus_s(dice.range(10, 600)),
+        nodes: vec![node_name(dice.range(0, nodes as u64 - 1) as usize)],
+        users: vec!["u".into()],
+        uids: vec![1000 + dice.range(0, 2) as u32],
+        flags: if dice.percent(50) { dice.choose(&flags).into_iter().collect() } else { Vec::new() },
+        ..Reservation::default()
+    }))
 }
 
 /// What a script does when it is left alone: how long it runs, how it ends, and how it takes SIGTERM.

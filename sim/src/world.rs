@@ -582,12 +582,15 @@ impl World {
                 acts.push(Act::UpdateNode { name: node.name.clone(), change: NodeChange::Resume });
             }
         }
+        acts.extend(state.reservations().map(|one| Act::DeleteReservation { name: one.name.clone() }));
         for job in state.queue() {
             let jobs = JobRef { job: job.id, tasks: None, component: None };
             // What was submitted held was not looked at then.
             let asks = JobSpec { hold: false, dependency: None, ..(*job.spec).clone() };
             let never = job.spec.hold && state.would_accept(&job.owner, &asks).is_err();
-            if never || job.dependency.as_ref().is_some_and(|on| on.is_lost()) {
+            // One whose reservation is over waits for ever, as one whose dependency is lost.
+            let reserved = job.spec.reservation.is_some();
+            if never || reserved || job.dependency.as_ref().is_some_and(|on| on.is_lost()) {
                 acts.push(Act::Cancel(jobs));
             } else if job.hold != Hold::None {
                 acts.push(Act::Release(jobs));

@@ -33,6 +33,8 @@ pub fn text(reason: Reason) -> String {
         Reason::BadConstraints => "BadConstraints",
         Reason::RequeuedHeld => "job requeued in held state",
         Reason::Licenses => "Licenses",
+        Reason::Reservation => "Reservation",
+        Reason::ReservationDeleted => "ReservationDeleted",
         Reason::DeadLine => "DeadLine",
         Reason::DependencyNeverSatisfied => "DependencyNeverSatisfied",
     };

@@ -25,6 +25,9 @@ impl Applying<'_> {
             | Act::UpdateJob { jobs, .. } => self.act_on_jobs(who, act, jobs),
             Act::UpdateNode { name, change } => self.update_node(who, act, name, change),
             Act::UpdatePartition { name, change } => self.update_partition(who, act, name, change),
+            Act::CreateReservation(wanted) => self.create_reservation(who, act, wanted).map(|_| 1),
+            Act::UpdateReservation { name, change } => self.update_reservation(who, act, name, change),
+            Act::DeleteReservation { name } => self.delete_reservation(who, act, name),
         }
     }
 
@@ -65,7 +68,11 @@ impl Applying<'_> {
             Act::Suspend(_) => self.suspend(id),
             Act::Resume(_) => self.resume(id),
             Act::UpdateJob { change, .. } => self.update_job(id, change, self.hold_by(who)),
-            Act::UpdateNode { .. } | Act::UpdatePartition { .. } => Ok(()),
+            Act::UpdateNode { .. }
+            | Act::UpdatePartition { .. }
+            | Act::CreateReservation(_)
+            | Act::UpdateReservation { .. }
+            | Act::DeleteReservation { .. } => Ok(()),
         }
     }
 

@@ -202,7 +202,7 @@ impl Applying<'_> {
                 self.mirror.put(Table::History, &history_key(ended, *id), encode(&job));
             }
         }
-        let due = self.wake_due();
+        let due = self.wake_due() + self.end_reservations();
         let ends = self.state.request_ends.iter().take_while(|(forget, _)| *forget <= self.now);
         let ends: Vec<_> = ends.copied().take(PURGE_MAX).collect();
         for (forget, request) in &ends {

@@ -10,6 +10,7 @@ mod housekeeping;
 mod license;
 mod place;
 mod report;
+mod reserve;
 mod submit;
 mod suspend;
 mod update;
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     Command, Digest, Entry, JobId, NodeId, Outcome, Refusal, RequestId, Shared, State, TimeMs,
-    command::ENTRY_VERSION,
+    command::{Act, ENTRY_VERSION},
     job::Job,
     mirror::{MirrorSink, SINGLE, Table, encode, request_key},
 };
@@ -32,8 +33,14 @@ impl State {
         }
         let before = self.meta.now;
         self.meta.now = self.meta.now.max(entry.stamp);
-        let mut applying =
-            Applying { now: self.meta.now, state: self, mirror, dirty: Dirty::default(), moved: BTreeSet::new() };
+        let mut applying = Applying {
+            now: self.meta.now,
+            state: self,
+            mirror,
+            dirty: Dirty::default(),
+            moved: BTreeSet::new(),
+            version: entry.version,
+        };
         if entry.version >= 2 {
             applying.remember_over_a_jump(before);
         }
@@ -51,6 +58,7 @@ struct Dirty {
     partitions: BTreeSet<String>,
     requests: BTreeSet<RequestId>,
     settings: bool,
+    reservations: BTreeSet<String>,
 }
 
 /// An entry being applied.
@@ -61,12 +69,17 @@ struct Applying<'a> {
     dirty: Dirty,
     /// Jobs that others may have waited for and whose standing changed.
     moved: BTreeSet<JobId>,
+    /// The entry's version.
+    version: u16,
 }
 
 impl Applying<'_> {
     fn command(&mut self, command: Command) -> Outcome {
         let result = match command {
             Command::Submit(submit) => self.submit(*submit).map(|job| Outcome::Submitted { job }),
+            Command::Act { who, act: act @ Act::CreateReservation(_) } => {
+                self.reserve(&who, &act).map(|name| Outcome::Reserved { name })
+            }
             Command::Act { who, act } => self.act(&who, &act).map(|count| Outcome::Done { count }),
             Command::Place(placement) => self.place(placement).map(|_| Outcome::Done { count: 1 }),
             Command::PlaceTogether(placements) => self.place_together(placements).map(|count| Outcome::Done { count }),
@@ -164,6 +177,12 @@ impl Applying<'_> {
             match state.partitions.get(&name) {
                 Some(partition) => mirror.put(Table::Partition, name.as_bytes(), encode(partition)),
                 None => mirror.delete(Table::Partition, name.as_bytes()),
+            }
+        }
+        for name in dirty.reservations {
+            match state.reservations.get(&name) {
+                Some(one) => mirror.put(Table::Reservation, name.as_bytes(), encode(one)),
+                None => mirror.delete(Table::Reservation, name.as_bytes()),
             }
         }
         for request in dirty.requests {

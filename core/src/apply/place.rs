@@ -123,6 +123,10 @@ fn fits(state: &State, placement: &Placement) -> Result<(), Refusal> {
     if !open || !state.partitions_of(job).any(|partition| partition.name == placement.partition) {
         return stale("the partition changed");
     }
+    let names = placement.allocs.iter().filter_map(|alloc| state.node(alloc.node)).map(|node| node.name.clone());
+    if !state.reservations_let(job, state.now(), names) {
+        return stale("nodes are reserved");
+    }
     if !is_what_is_wanted(state, job, placement) {
         return stale("the request changed");
     }

@@ -24,7 +24,11 @@ struct Admitted {
 }
 
 impl Applying<'_> {
-    pub(super) fn submit(&mut self, submit: Submit) -> Result<JobId, Refusal> {
+    pub(super) fn submit(&mut self, mut submit: Submit) -> Result<JobId, Refusal> {
+        if self.version < 4 {
+            // It meant nothing then.
+            submit.spec.reservation = None;
+        }
         if let Some(job) = self.state.request(submit.request) {
             return Ok(job);
         }
@@ -158,6 +162,12 @@ pub(super) fn admit(state: &State, owner: &Owner, spec: &JobSpec) -> Result<Time
     check_array(state, spec)?;
     admit_licenses(state, spec)?;
     admit_features(state, spec)?;
+    if let Some(name) = spec.reservation.as_deref() {
+        let reservation = state.reservation(name).ok_or(Refusal::Reservation)?;
+        if !reservation.admits(owner.uid, spec.account.as_deref()) {
+            return Err(Refusal::ReservationAccess);
+        }
+    }
     let mut limits = Vec::new();
     let mut refusal = None;
     let default = state.default_partition().map(|partition| vec![partition.name.clone()]);
