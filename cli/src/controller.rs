@@ -12,7 +12,7 @@ use gpun_proto::{
         command::{Act, JobRef},
         job::JobState,
         outcome::Outcome,
-        view::{JobView, NodeView, PartitionView},
+        view::{JobView, NodeView, PartitionView, ReservationView},
     },
     decode, encode, pb,
     quick::{CallError, Quick},
@@ -176,6 +176,16 @@ pub fn list_nodes(quick: &mut Quick, names: Vec<String>) -> Result<(Vec<NodeView
 pub fn list_partitions(quick: &mut Quick, names: Vec<String>) -> Result<Vec<PartitionView>, CallError> {
     let reply = quick.list_partitions(&pb::ListPartitionsRequest { names })?;
     reply.partitions.iter().map(|partition| decode(partition).map_err(unreadable)).collect()
+}
+
+/// Asks for reservations, with the controller's time.
+///
+/// # Errors
+/// [`CallError`].
+pub fn list_reservations(quick: &mut Quick) -> Result<(Vec<ReservationView>, u64), CallError> {
+    let reply = quick.list_reservations(&pb::ListReservationsRequest {})?;
+    let all = reply.reservations.iter().map(|one| decode(one).map_err(unreadable)).collect::<Result<_, _>>()?;
+    Ok((all, reply.now_ms))
 }
 
 /// Asks for the cluster's settings.

@@ -44,6 +44,7 @@ pub mod moment;
 pub mod names;
 pub mod option;
 pub mod pattern;
+pub mod reservation;
 pub mod signal;
 pub mod slurmconf;
 pub mod time;

@@ -7,7 +7,7 @@ use gpun_core::{MemoryMib, TimeLimit, TimeMs};
 
 use crate::option::Context;
 use crate::time::Limit;
-use crate::{constraint, count, hostlist, license, memory, moment};
+use crate::{constraint, count, hostlist, license, memory, moment, reservation};
 
 /// Which jobs are to be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub enum Update {
         /// A new reason alone.
         reason: Option<String>,
     },
+    /// A reservation.
+    Reservation(Box<reservation::Change>),
     /// A partition.
     Partition {
         /// Which.
@@ -82,6 +84,9 @@ pub fn parse(words: &[String], context: &Context<'_>) -> Result<Update, UpdateEr
         Some(Entity::Job) => jobs(&glued, context),
         Some(Entity::Node) => nodes(&glued),
         Some(Entity::Partition) => partition(&glued),
+        Some(Entity::Reservation) => reservation::update(&glued, context)
+            .map(|change| Update::Reservation(Box::new(change)))
+            .map_err(UpdateError),
         Some(Entity::Later(what)) => refuse(format!("scontrol: error: {what} come with a later version")),
         None if glued.iter().any(|word| key_is(word.split('=').next().unwrap_or(""), "JobName", 4)) => {
             jobs(&glued, context)
@@ -97,6 +102,7 @@ enum Entity {
     Job,
     Node,
     Partition,
+    Reservation,
     Later(&'static str),
 }
 
@@ -106,7 +112,7 @@ fn entity_of(key: &str) -> Option<Entity> {
         _ if is("JobId", 3) => Some(Entity::Job),
         _ if is("NodeName", 4) && !is("NodeList", 5) => Some(Entity::Node),
         _ if is("PartitionName", 4) => Some(Entity::Partition),
-        _ if is("ReservationName", 4) => Some(Entity::Later("reservations")),
+        _ if is("ReservationName", 4) => Some(Entity::Reservation),
         _ if is("StepId", 4) => Some(Entity::Later("steps")),
         _ => None,
     }
@@ -470,7 +476,6 @@ mod tests {
             ("partition=p default=foo", "Acceptable Default values are YES and NO"),
             ("partition=p maxtime=foo", "scontrol: error: Invalid input maxtime=foo"),
             ("partition=p foo=1", "Update of this parameter is not supported: foo=1"),
-            ("reservation=r duration=5", "reservations come with a later version"),
         ];
         for (words, right) in rows {
             let error = read(words).unwrap_err();

@@ -1,5 +1,7 @@
 //! Reservations: who may make them, what stands against them, and what they keep from whom.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // A test's way to fail, in its helpers too.
+
 mod build;
 
 use build::*;

@@ -198,3 +198,29 @@ fn a_work_folder_inside_the_clusters_folder_can_be_written_to() {
     assert_eq!(cluster.wait_over(job), "COMPLETED");
     assert_eq!(fs::read_to_string(work.join("out.txt")).unwrap(), "written\n");
 }
+
+#[test]
+fn reservations_are_made_used_and_ended() {
+    let cluster = cluster();
+    let root = |words: &[&str]| cluster.run(User::Root, "scontrol", words);
+    let made =
+        root(&["create", "reservation", "reservationname=r", "starttime=now", "duration=30", "nodes=n1", "users=root"]);
+    assert_eq!((made.code, made.out.as_str()), (0, "Reservation created: r\n"), "{made:?}");
+    assert!(root(&["show", "reservation", "r"]).out.contains("State=ACTIVE"));
+    let table = cluster.run(ALICE, "sinfo", &["-T"]);
+    assert!(table.out.contains("\nr            ACTIVE "), "{table:?}");
+    // A stranger's job goes elsewhere, may not name it, and may not end it.
+    let job = cluster.sbatch(ALICE, &["--wrap", "true"]);
+    assert_eq!(cluster.wait_over(job), "COMPLETED");
+    assert_eq!(cluster.shown(job, "NodeList"), "n2");
+    let named = cluster.run(ALICE, "sbatch", &["--reservation=r", "--wrap", "true"]);
+    assert!(named.err.contains("Access denied to requested reservation"), "{named:?}");
+    let ended = cluster.run(ALICE, "scontrol", &["delete", "reservation=r"]);
+    assert!(ended.code == 1 && ended.err.contains("delete_reservation reservation=r: Invalid user id"), "{ended:?}");
+    let own = cluster.sbatch(User::Root, &["--reservation=r", "-t", "1", "--wrap", "true"]);
+    assert_eq!(cluster.wait_over(own), "COMPLETED");
+    assert_eq!(cluster.shown(own, "NodeList"), "n1");
+    assert_eq!(root(&["update", "reservation=r", "duration=60"]).out, "Reservation updated.\n");
+    assert_eq!(root(&["delete", "reservation=r"]).code, 0);
+    assert_eq!(root(&["show", "reservation"]).out, "No reservations in the system\n");
+}

@@ -12,8 +12,9 @@ use gpun_core::{
     job::{ArrayRole, GresAlloc, Job, Reason},
     node::Node,
     partition::Partition,
+    reservation::Reservation,
     settings::License,
-    view::{Cause, ClusterView, JobView, LicenseView, NodeView, PartitionView, WhyView},
+    view::{Cause, ClusterView, JobView, LicenseView, NodeView, PartitionView, ReservationView, WhyView},
 };
 use gpun_sched::{Plan, Shortage, Verdict, Why};
 
@@ -132,6 +133,22 @@ pub fn partition_view(state: &State, partition: &Partition) -> PartitionView {
         memory: MemoryMib(nodes.iter().map(|node| node.inventory.memory.0).sum()),
         nodes: nodes.iter().map(|node| node.name.clone()).collect(),
     }
+}
+
+/// Reservations as shown, in the order in which they were made.
+pub fn reservation_views(state: &State) -> Vec<ReservationView> {
+    let mut all: Vec<&Reservation> = state.reservations().collect();
+    all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+    let view = |one: &Reservation| {
+        let nodes = || one.nodes.iter().filter_map(|name| state.node_named(name));
+        let cores = |node: &Node| u64::from(node.inventory.cpus / node.inventory.threads_per_core.max(1));
+        ReservationView {
+            reservation: one.clone(),
+            cpus: nodes().map(|node| u64::from(node.inventory.cpus)).sum(),
+            cores: nodes().map(|node| cores(node)).sum(),
+        }
+    };
+    all.into_iter().map(view).collect()
 }
 
 /// The controller as shown.

@@ -23,7 +23,7 @@ use crate::{
     app::App,
     filter::{Filter, bad},
     propose::{Proposer, clock_now},
-    read::{About, Soft, cluster_view, job_view, node_view, partition_view, planned_nodes},
+    read::{About, Soft, cluster_view, job_view, node_view, partition_view, planned_nodes, reservation_views},
     users::Users,
 };
 
@@ -90,7 +90,22 @@ impl Controller for Rpc {
 
     async fn act(&self, request: Request<pb::ActRequest>) -> Result<Response<pb::ActReply>, Status> {
         let who = caller(&request)?;
-        let act: Act = decode(&request.into_inner().act).map_err(bad)?;
+        let mut act: Act = decode(&request.into_inner().act).map_err(bad)?;
+        if let Act::CreateReservation(wanted) = &mut act {
+            match self.users_of(wanted.users.clone()).await? {
+                Some(uids) => wanted.uids = uids,
+                None => return Ok(Response::new(pb::ActReply { outcome: encode(&unknown_user()) })),
+            }
+        }
+        if let Act::UpdateReservation { change, .. } = &mut act
+            && let Some(users) = &mut change.users
+        {
+            let names = users.iter().map(|(name, _)| name.clone()).collect();
+            match self.users_of(names).await? {
+                Some(uids) => users.iter_mut().zip(uids).for_each(|((_, uid), found)| *uid = found),
+                None => return Ok(Response::new(pb::ActReply { outcome: encode(&unknown_user()) })),
+            }
+        }
         let outcome = self.proposer.propose(Command::Act { who, act }).await.map_err(not_taken)?;
         Ok(Response::new(pb::ActReply { outcome: encode(&outcome) }))
     }
@@ -144,6 +159,15 @@ impl Controller for Rpc {
         Ok(Response::new(pb::ListPartitionsReply { partitions }))
     }
 
+    async fn list_reservations(
+        &self,
+        _: Request<pb::ListReservationsRequest>,
+    ) -> Result<Response<pb::ListReservationsReply>, Status> {
+        let state = self.fresh_view().await?;
+        let reservations = reservation_views(&state).iter().map(encode).collect();
+        Ok(Response::new(pb::ListReservationsReply { reservations, now_ms: clock_now().0 }))
+    }
+
     async fn show_cluster(&self, _: Request<pb::ShowClusterRequest>) -> Result<Response<pb::ShowClusterReply>, Status> {
         let view = cluster_view(&*self.fresh_view().await?, &self.about, clock_now());
         Ok(Response::new(pb::ShowClusterReply { cluster: encode(&view) }))
@@ -190,7 +214,19 @@ impl Controller for Rpc {
     }
 }
 
+/// What is answered where a reservation names somebody who is not known.
+fn unknown_user() -> Outcome {
+    Outcome::Refused(Refusal::ReservationUsers)
+}
+
 impl Rpc {
+    /// The numbers of users; none if one is not known. The user directory may be slow, so it is asked off the runtime's threads.
+    async fn users_of(&self, names: Vec<String>) -> Result<Option<Vec<u32>>, Status> {
+        let users = self.users.clone();
+        let found = tokio::task::spawn_blocking(move || names.iter().map(|name| users.uid(name)).collect());
+        found.await.map_err(|error| Status::internal(error.to_string()))
+    }
+
     fn view(&self) -> State {
         self.store.view().view.clone()
     }

@@ -526,6 +526,10 @@ impl Quick {
         list_partitions, "ListPartitions", ListPartitionsRequest, ListPartitionsReply
     );
     unary!(
+        /// Reservations, in the order in which they were made.
+        list_reservations, "ListReservations", ListReservationsRequest, ListReservationsReply
+    );
+    unary!(
         /// Settings and the controller itself.
         show_cluster, "ShowCluster", ShowClusterRequest, ShowClusterReply
     );

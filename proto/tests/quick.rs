@@ -59,6 +59,9 @@ impl Controller for Echo {
     async fn list_partitions(&self, _: Request<pb::ListPartitionsRequest>) -> Answer<pb::ListPartitionsReply> {
         no()
     }
+    async fn list_reservations(&self, _: Request<pb::ListReservationsRequest>) -> Answer<pb::ListReservationsReply> {
+        no()
+    }
     async fn show_cluster(&self, _: Request<pb::ShowClusterRequest>) -> Answer<pb::ShowClusterReply> {
         no()
     }

@@ -77,6 +77,10 @@ impl<'a> Planner<'a> {
         });
         parts.dedup();
         let itself = standing::of_job_itself(self.state, job, self.now).is_none();
+        if let Err(verdict) = self.reserved.of(self.state, job, self.now) {
+            self.judge(job, verdict);
+            return None;
+        }
         (job.is_ready() && itself && !parts.is_empty()).then_some(parts)
     }
 

@@ -64,9 +64,7 @@ pub(crate) struct Planner<'a> {
     default_part: Option<usize>,
     pub(crate) shapes: Vec<Shape<'a>>,
     shape_numbers: BTreeMap<(usize, Request<'a>), usize>,
-    reserved: Reserved<'a>,
-    /// What reservations mean for the job that is looked at.
-    standing: (u128, Option<u8>),
+    pub(crate) reserved: Reserved<'a>,
     releases: Option<Vec<Release>>,
     reservations: Vec<Reservation>,
     /// Tasks of arrays started in this plan.
@@ -94,7 +92,6 @@ impl<'a> Planner<'a> {
             limits,
             table,
             reserved,
-            standing: (0, None),
             views: Vec::new(),
             view_keys: Vec::new(),
             parts,
@@ -172,12 +169,9 @@ impl<'a> Planner<'a> {
             return Next::Job;
         }
         open.dedup();
-        match self.reserved.of(self.state, job, self.now) {
-            Ok(standing) => self.standing = standing,
-            Err(verdict) => {
-                self.judge(job, verdict);
-                return Next::Job;
-            }
+        if let Err(verdict) = self.reserved.of(self.state, job, self.now) {
+            self.judge(job, verdict);
+            return Next::Job;
         }
         self.start_tasks(job, &open)
     }
@@ -379,6 +373,11 @@ impl<'a> Planner<'a> {
         self.shapes[shape].required.iter().any(|slot| !self.table.slots[*slot as usize].usable)
     }
 
+    /// Reservations that are closed to a job now, as bits.
+    fn closed_to(&self, job: &Job) -> u128 {
+        self.reserved.of(self.state, job, self.now).map_or(0, |(closed, _)| closed)
+    }
+
     fn never(&self, job: &Job, why: Never) -> Verdict {
         match why {
             Never::NamedNodesUnavailable => {
@@ -390,8 +389,8 @@ impl<'a> Planner<'a> {
                 }
             }
             // With another time or without the reservation it would fit: it waits for that.
-            Never::Impossible | Never::NodesUnavailable if self.standing.0 != 0 => {
-                let maintenance = self.reserved.has_maintenance(self.standing.0);
+            Never::Impossible | Never::NodesUnavailable if self.closed_to(job) != 0 => {
+                let maintenance = self.reserved.has_maintenance(self.closed_to(job));
                 Verdict {
                     reserved_for_maintenance: maintenance,
                     ..Verdict::of(if maintenance { Reason::ReqNodeNotAvail } else { Reason::Resources })
@@ -466,7 +465,7 @@ impl<'a> Planner<'a> {
     }
 
     fn shape_preferring(&mut self, job: &'a Job, part: usize, view: usize, prefer: &'a [String]) -> usize {
-        let (closed, within) = self.standing;
+        let (closed, within) = self.reserved.of(self.state, job, self.now).unwrap_or_default();
         let request = Request::new(self.state, job, self.parts[part].partition).preferring(prefer);
         let request = request.reserved(closed, within);
         if let Some(number) = self.shape_numbers.get(&(view, request)) {

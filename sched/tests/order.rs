@@ -331,3 +331,56 @@ fn why_tells_who_is_ahead_and_what_is_missing() {
     assert_eq!(got.verdict.behind, Some(first));
     assert_eq!(why(&cluster.state, &plan, JobId(1)), None, "a running job waits for nothing");
 }
+
+/// A reservation of n1 from in 100 s for 1000 s, and what jobs make of it.
+#[test]
+fn reservations_keep_their_nodes_for_their_users() {
+    use gpun_core::reservation::{Flag, Reservation};
+    let make = |cluster: &mut Cluster, flags: &[Flag]| {
+        let start = cluster.now.plus_s(100);
+        let one = Reservation {
+            name: "r".into(),
+            start,
+            end: start.plus_s(1000),
+            nodes: vec!["n1".into()],
+            users: vec!["u".into()],
+            uids: vec![1000],
+            flags: flags.to_vec(),
+            ..Reservation::default()
+        };
+        let act = Act::CreateReservation(Box::new(one));
+        assert!(matches!(cluster.apply(Command::Act { who: ROOT, act }), Outcome::Reserved { .. }));
+    };
+    let inside = |spec: JobSpec| JobSpec { reservation: Some("r".into()), ..spec };
+
+    // One that ends before it may start there, a longer one goes elsewhere.
+    let mut cluster = Cluster::of(2, cpus(1));
+    make(&mut cluster, &[]);
+    let long = cluster.submit(tasks(1, 500));
+    let short = cluster.submit(tasks(1, 50));
+    let plan = cluster.run_plan();
+    assert_eq!(cluster.starts(&plan), [format!("{long}=n2:1"), format!("{short}=n1:1")]);
+
+    // Where nothing else is there, it waits, and says for what.
+    for (flags, reason) in [(&[][..], Reason::Resources), (&[Flag::Maint][..], Reason::ReqNodeNotAvail)] {
+        let mut cluster = Cluster::of(1, cpus(1));
+        make(&mut cluster, flags);
+        let long = cluster.submit(tasks(1, 500));
+        assert!(cluster.plan().placements.is_empty());
+        assert_eq!(verdict(&cluster, long).reason, reason);
+        assert_eq!(verdict(&cluster, long).reserved_for_maintenance, reason == Reason::ReqNodeNotAvail);
+        cluster.pass(1100);
+        assert_eq!(cluster.starts(&cluster.plan()), [format!("{long}=n1:1")], "it is over");
+    }
+
+    // Its users' jobs wait for it, and start inside.
+    let mut cluster = Cluster::of(2, cpus(1));
+    make(&mut cluster, &[]);
+    let own = cluster.submit(inside(tasks(1, 500)));
+    assert_eq!(verdict(&cluster, own).reason, Reason::Reservation);
+    assert_eq!(verdict(&cluster, own).start_estimate, Some(cluster.now.plus_s(100)));
+    cluster.pass(100);
+    assert_eq!(cluster.starts(&cluster.plan()), [format!("{own}=n1:1")]);
+    cluster.pass(600);
+    assert_eq!(verdict(&cluster, own).reason, Reason::Reservation, "no time is left for it");
+}

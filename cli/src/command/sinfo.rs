@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, thread, time::Duration};
 
 use gpun_compat::{
-    format::sinfo::{Cluster, list, report},
+    format::{
+        reservation,
+        sinfo::{Cluster, list, report},
+    },
     moment,
     option::sinfo::{COMMAND, Options, parse},
 };
@@ -65,6 +68,19 @@ fn once(asked: &Options, zone: &TimeZone, out: &mut Out) -> u8 {
     };
     if asked.clusters.is_some() {
         out.line(&format!("CLUSTER: {}", display.cluster()));
+    }
+    if asked.reservations {
+        return match controller::list_reservations(&mut quick) {
+            Ok((views, _)) if views.is_empty() => {
+                out.line("No reservations in the system");
+                0
+            }
+            Ok((views, _)) => {
+                display.with(asked.noconvert, |shown| out.text(&reservation::table(&views, asked.no_header, shown)));
+                0
+            }
+            Err(error) => slurm::failed("slurm_load_reservations: ", &error),
+        };
     }
     let planned = planned(&nodes);
     let cluster = Cluster { partitions: &partitions, nodes: &nodes, planned: &planned };

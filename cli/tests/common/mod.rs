@@ -243,6 +243,13 @@ impl Controller for Service {
         Ok(Response::new(pb::ListPartitionsReply { partitions }))
     }
 
+    async fn list_reservations(
+        &self,
+        _: Request<pb::ListReservationsRequest>,
+    ) -> Result<Response<pb::ListReservationsReply>, Status> {
+        Ok(Response::new(pb::ListReservationsReply::default()))
+    }
+
     async fn show_cluster(&self, _: Request<pb::ShowClusterRequest>) -> Answer<pb::ShowClusterReply> {
         let held = self.0.lock().unwrap();
         let cluster = ClusterView {

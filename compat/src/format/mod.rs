@@ -9,6 +9,7 @@ pub mod job_block;
 pub mod license;
 pub mod node_block;
 pub mod partition_block;
+pub mod reservation;
 pub mod sinfo;
 pub mod sinfo_fields;
 pub mod squeue;

@@ -43,6 +43,7 @@ pub fn matches(view: &JobView, options: &Options, caller: Caller<'_>) -> bool {
         && (options.users.is_empty() || caller.users.contains(&job.owner.uid))
         && among(&options.accounts, spec.account.as_deref())
         && among(&options.names, Some(&spec.name))
+        && options.reservation.as_ref().is_none_or(|name| spec.reservation.as_ref() == Some(name))
         && (options.licenses.is_empty() || spec.licenses.iter().any(|one| options.licenses.contains(&one.name)))
         && (options.qos.is_empty() || options.qos.contains(&super::squeue_fields::qos(&row)))
         && (options.partitions.is_empty() || in_partition())

@@ -132,7 +132,7 @@ pub static ROWS: &[Row<Submission>] = &[
     row("quiet", Some('Q'), Nothing, &[], Done, set::quiet, "print nothing but errors"),
     refused("reboot", None, Nothing, &[], "reboot the nodes first", NEVER),
     row("requeue", None, Nothing, &["SBATCH_REQUEUE"], Done, set::requeue, "put the job back into the queue if its node is lost"),
-    refused("reservation", None, Value("name"), &["SBATCH_RESERVATION"], "reservation to run in", "reservations come in a later release"),
+    row("reservation", None, Value("name"), &["SBATCH_RESERVATION"], Done, set::reservation, "reservation to run in"),
     refused("resv-ports", None, Optional("n"), &[], "reserve ports", NEVER),
     refused("segment", None, Value("n"), &[], "nodes of one block of the topology", NEVER),
     row("signal", None, Value("[B:]sig[@seconds]"), &["SBATCH_SIGNAL"], Done, set::signal, "send a signal before the time is over (60 seconds if not said)"),

@@ -38,6 +38,8 @@ pub struct Options {
     pub partitions: Option<Vec<String>>,
     /// `-R`: reasons.
     pub reasons: bool,
+    /// `-T`: reservations.
+    pub reservations: bool,
     /// Only nodes that answer.
     pub responding: bool,
     /// `-S`.
@@ -119,7 +121,7 @@ pub static ROWS: &[Row<Options>] = &[
     row("nodes", Some('n'), Value("nodes"), &[], Done, nodes, "only these nodes"),
     row("noheader", Some('h'), Nothing, &[], Done, |o, _| { o.no_header = true; Ok(()) }, "no header line"),
     row("partition", Some('p'), Value("names"), &["SINFO_PARTITION"], Done, |o, g| { o.partitions = Some(list(g.value)); Ok(()) }, "only these partitions"),
-    row("reservation", Some('T'), Nothing, &[], Refused("reservations come in a later release"), |_, _| Ok(()), "show reservations"),
+    row("reservation", Some('T'), Nothing, &[], Done, |o, _| { o.reservations = true; Ok(()) }, "show reservations"),
     row("responding", Some('r'), Nothing, &[], Done, |o, _| { o.responding = true; Ok(()) }, "only nodes that answer"),
     row("sort", Some('S'), Value("letters"), &["SINFO_SORT"], Done, |o, g| { o.sort = Some(g.value.to_owned()); Ok(()) }, "sort by these letters of --format; - before one turns it round"),
     row("states", Some('t'), Value("names"), &[], Done, states, "only nodes in these states"),

@@ -48,6 +48,8 @@ pub struct Options {
     pub partitions: Vec<String>,
     /// Qualities of service.
     pub qos: Vec<String>,
+    /// `--reservation`.
+    pub reservation: Option<String>,
     /// `-S`.
     pub sort: Option<String>,
     /// `--start`.
@@ -161,7 +163,7 @@ pub static ROWS: &[Row<Options>] = &[
     row("partition", Some('p'), Value("names"), &["SQUEUE_PARTITION"], Done, |o, g| { o.partitions = list(g.value); Ok(()) }, "only jobs of these partitions"),
     row("priority", Some('P'), Nothing, &["SQUEUE_PRIORITY"], Harmless("a job has one priority in all its partitions"), |_, _| Ok(()), "one line for each partition of a job"),
     row("qos", Some('q'), Value("names"), &["SQUEUE_QOS"], Done, |o, g| { o.qos = list(g.value); Ok(()) }, "only jobs of these qualities of service"),
-    row("reservation", Some('R'), Value("name"), &[], Refused("reservations come in a later release"), |_, _| Ok(()), "only jobs of this reservation"),
+    row("reservation", Some('R'), Value("name"), &[], Done, |o, g| { o.reservation = Some(g.value.to_owned()); Ok(()) }, "only jobs of this reservation"),
     row("sibling", None, Nothing, &["SQUEUE_SIBLING"], Harmless(NO_FEDERATION), |_, _| Ok(()), "jobs on other clusters too"),
     row("sort", Some('S'), Value("letters"), &["SQUEUE_SORT"], Done, |o, g| { o.sort = Some(g.value.to_owned()); Ok(()) }, "sort by these letters of --format; - before one turns it round"),
     row("start", None, Nothing, &[], Done, |o, _| { o.start = true; Ok(()) }, "when waiting jobs are expected to start"),

@@ -343,6 +343,10 @@ pub(super) mod set {
         o.clusters = text(g);
         Ok(())
     }
+    pub fn reservation(o: &mut Submission, g: &Given<'_>) -> Set {
+        o.spec.reservation = text(g);
+        Ok(())
+    }
     pub fn comment(o: &mut Submission, g: &Given<'_>) -> Set {
         o.spec.comment = text(g);
         Ok(())

@@ -16,7 +16,11 @@ use gpun_proto::{
 };
 use jiff::tz::TimeZone;
 
-use crate::{controller, out::complain, slurm};
+use crate::{
+    controller,
+    out::{Out, complain},
+    slurm,
+};
 
 /// What is to be done to jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +167,7 @@ fn tasks_of(quick: &mut Quick, jobs: &JobRef) -> Option<String> {
 }
 
 /// `scontrol update`; gives the exit status.
-pub fn update(words: &[String]) -> u8 {
+pub fn update(words: &[String], out: &mut Out) -> u8 {
     let zone = TimeZone::system();
     let update = match update::parse(words, &slurm::context(&zone)) {
         Ok(update) => update,
@@ -179,6 +183,7 @@ pub fn update(words: &[String]) -> u8 {
     match update {
         Update::Jobs { jobs, change, time_limit_by_s } => update_jobs(&mut quick, &jobs, &change, time_limit_by_s),
         Update::Nodes { names, change, reason } => update_nodes(&mut quick, &names, change, reason),
+        Update::Reservation(change) => super::reservation::update(&mut quick, *change, out),
         Update::Partition { name, change } => {
             let act = Act::UpdatePartition { name, change };
             one(&mut quick, &act)

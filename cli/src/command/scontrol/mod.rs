@@ -2,6 +2,7 @@
 
 mod act;
 mod hosts;
+mod reservation;
 mod show;
 mod top;
 mod words;
@@ -121,7 +122,8 @@ fn one(asked: &Options, words: &[String], out: &mut Out) -> u8 {
         ("suspend", jobs) => act::each(act::Kind::Suspend, jobs),
         ("resume", jobs) => act::each(act::Kind::Resume, jobs),
         ("top", jobs) => top::run(jobs),
-        ("update", changes) => act::update(changes),
+        ("update", changes) => act::update(changes, out),
+        ("create" | "delete", words) => reservation::run(keyword, words, out),
         ("write", [what, rest @ ..]) => write_script(what, rest, out),
         ("wait_job", [job]) => wait_job(job),
         ("wait_job", _) => wrong(&message::too_many("wait_job")),

@@ -1,7 +1,7 @@
 //! `scontrol show`: records in blocks.
 
 use gpun_compat::{
-    format::{config, job_block, job_block::Detail, license, node_block, partition_block},
+    format::{config, job_block, job_block::Detail, license, node_block, partition_block, reservation},
     hostlist::{self, Form},
     jobid,
     option::scontrol::{Options, entity as entity_of, message},
@@ -33,6 +33,7 @@ pub fn run(asked: &Options, entity: &str, names: &[String], out: &mut Out) -> u8
         ("job", _) => jobs(asked, names, out),
         ("node", [] | [_]) => nodes(asked, first, out),
         ("partition", [] | [_]) => partitions(asked, first, out),
+        ("reservation", [] | [_]) => reservations(asked, first, out),
         ("config", _) => cluster_config(out),
         ("licenses", [] | [_]) => licenses(asked, first, out),
         ("node" | "partition" | "licenses", _) => wrong(&message::too_many("show")),
@@ -138,6 +139,28 @@ fn partitions(asked: &Options, name: Option<&str>, out: &mut Out) -> u8 {
         }
         _ => 0,
     }
+}
+
+fn reservations(asked: &Options, name: Option<&str>, out: &mut Out) -> u8 {
+    let loaded = controller::connect()
+        .and_then(|mut quick| Ok((controller::show_cluster(&mut quick)?, controller::list_reservations(&mut quick)?)));
+    let (cluster, (views, now_ms)) = match loaded {
+        Ok(loaded) => loaded,
+        Err(error) => return slurm::failed("slurm_load_reservations error: ", &error),
+    };
+    if views.is_empty() && name.is_none() {
+        out.line("No reservations in the system");
+        return 0;
+    }
+    let meant: Vec<_> = views.iter().filter(|view| name.is_none_or(|name| view.reservation.name == name)).collect();
+    if let (Some(name), true) = (name, meant.is_empty()) {
+        out.text(&reservation::not_found(name));
+        return 1;
+    }
+    Display::new(&cluster, now_ms, &TimeZone::system()).with(false, |shown| {
+        meant.iter().for_each(|view| out.text(&reservation::show(view, asked.one_line, shown)));
+    });
+    0
 }
 
 fn licenses(asked: &Options, name: Option<&str>, out: &mut Out) -> u8 {
