@@ -40,7 +40,7 @@ enum Task {
     Demo(commands::demo::Options),
     /// Run every check and every test
     Test(commands::test::Options),
-    /// Run the long proofs, in release, and print their figures
+    /// Run the long proofs, optimised, and print their figures
     Soak(commands::soak::Options),
     /// Prove the invariants by absence: crate borders, tidiness, licences
     Ci(commands::ci::Options),

@@ -21,15 +21,12 @@ pub const EVERYTHING: &[&str] = &["--workspace", "--all-targets"];
 /// Runs the command.
 pub fn run(context: &mut Context, options: &Options) -> Result<()> {
     setup::prepare(context)?;
-    everything(context, options.release)
+    everything(context, if options.release { "release" } else { "dev" })
 }
 
-/// Builds every target; the end-to-end tests start the binaries that this leaves in the target folder.
-pub fn everything(context: &Context, release: bool) -> Result<()> {
+/// Builds every target in a profile; the end-to-end tests start the binaries that this leaves in the target folder.
+pub fn everything(context: &Context, profile: &str) -> Result<()> {
     let mut command = context.cargo();
-    command.arg("build").args(EVERYTHING).args(context.locked());
-    if release {
-        command.arg("--release");
-    }
+    command.arg("build").args(EVERYTHING).args(context.locked()).args(["--profile", profile]);
     context::run(&mut command)
 }

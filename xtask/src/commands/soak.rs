@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the long proofs, in release.
+//! `cargo xtask soak`: the long proofs, optimised.
 //!
 //! A long proof is a test whose name contains `soak`. It runs a few rounds, so that `cargo xtask test` proves that it
 //! works; with GPUN_SOAK it runs its own many, or GPUN_SOAK_ROUNDS of them. It prints each figure as a line
@@ -13,6 +13,9 @@ use super::{build, setup};
 use crate::context::Context;
 use crate::parts::Parts;
 use crate::runner::{self, Limits, Tally};
+
+/// Cargo's profile of the proofs.
+const PROFILE: &str = "soak";
 
 /// How long and what.
 #[derive(Args)]
@@ -34,7 +37,7 @@ pub fn run(context: &mut Context, options: &Options) -> Result<()> {
     let context = &*context;
     let mut parts = Parts::default();
     let mut tally = Tally::default();
-    if parts.run("build", || build::everything(context, true)) {
+    if parts.run("build", || build::everything(context, PROFILE)) {
         parts.run("soak", || soak(context, options, &mut tally));
     }
     println!("\nfigures:");
@@ -53,7 +56,7 @@ pub fn run(context: &mut Context, options: &Options) -> Result<()> {
 fn soak(context: &Context, options: &Options, tally: &mut Tally) -> Result<()> {
     let mut command = context.cargo();
     // Without the benches, which know no test names.
-    command.args(["test", "--release", "--no-fail-fast", "--workspace", "--lib", "--bins", "--tests"]);
+    command.args(["test", "--profile", PROFILE, "--no-fail-fast", "--workspace", "--lib", "--bins", "--tests"]);
     command.args(context.locked());
     // One at a time: each has the machine to itself, so that its figures mean something.
     command.args(["--", "--nocapture", "--test-threads=1"]).arg(&options.filter);

@@ -29,7 +29,7 @@ pub fn run(context: &mut Context, _options: &Options) -> Result<()> {
     ci::checks(context, &mut parts);
     parts.run("clippy", || clippy(context));
     let mut tally = Tally::default();
-    if parts.run("build", || build::everything(context, false)) {
+    if parts.run("build", || build::everything(context, "dev")) {
         parts.run("tests", || tests(context, EVERYTHING, &mut tally));
         parts.run("doc tests", || tests(context, &["--workspace", "--doc"], &mut tally));
     } else {
