@@ -97,11 +97,7 @@ pub fn node_view(state: &State, soft: &Soft, node: &Node, planned: bool) -> Node
         gres_taken: gres_taken(node),
         jobs: node.taken.jobs.len() as u32,
         completing: jobs.filter(|job| job.is_completing()).count() as u32,
-        partitions: state
-            .partitions()
-            .filter(|partition| partition.has_node(&node.name))
-            .map(|partition| partition.name.clone())
-            .collect(),
+        partitions: partitions_of(state, node),
         last_contact: (health.last_contact > TimeMs(0)).then_some(health.last_contact),
         load_hundredths: health.load_hundredths,
         memory_unused: health.memory_unused,
@@ -109,6 +105,13 @@ pub fn node_view(state: &State, soft: &Soft, node: &Node, planned: bool) -> Node
         planned,
         node: node.clone(),
     }
+}
+
+/// Names of a node's partitions, in the order of the configuration.
+fn partitions_of(state: &State, node: &Node) -> Vec<String> {
+    let mut all: Vec<&Shared<Partition>> = state.partitions().filter(|one| one.has_node(&node.name)).collect();
+    all.sort_by_key(|one| one.rank);
+    all.into_iter().map(|one| one.name.clone()).collect()
 }
 
 /// What jobs have taken, by name and kind; positions count within the name.
