@@ -26,6 +26,20 @@ pub struct MomentError {
 /// # Errors
 /// [`MomentError`] with the place where the text stops making sense.
 pub fn parse(text: &str, now_s: i64, zone: &TimeZone) -> Result<i64, MomentError> {
+    read(text, now_s, zone, resolve)
+}
+
+/// As [`parse`], for questions about the past: a time of day is today's and a date without a year is this year's.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_past(text: &str, now_s: i64, zone: &TimeZone) -> Result<i64, MomentError> {
+    read(text, now_s, zone, resolve_past)
+}
+
+type Resolve = fn(Option<Day>, Option<Time>, DateTime) -> Option<DateTime>;
+
+fn read(text: &str, now_s: i64, zone: &TimeZone, resolve: Resolve) -> Result<i64, MomentError> {
     let mut reader = Reader { text, pos: 0 };
     let fail = |pos| MomentError { pos, text: text.to_owned() };
     if let Some(answer) = reader.relative(now_s).map_err(fail)? {
@@ -82,6 +96,16 @@ fn resolve(day: Option<Day>, clock: Option<Time>, now: DateTime) -> Option<DateT
         }
     };
     Some(date.to_datetime(time))
+}
+
+fn resolve_past(day: Option<Day>, clock: Option<Time>, now: DateTime) -> Option<DateTime> {
+    let today = Day::Date(Some(now.year()), now.month(), now.day());
+    let day = match day {
+        None => today,
+        Some(Day::Date(None, month, day)) => Day::Date(Some(now.year()), month, day),
+        Some(day) => day,
+    };
+    resolve(Some(day), clock, now)
 }
 
 /// A date whose day may overflow into the next month, as 30 February does.

@@ -8,6 +8,7 @@ use minicbor::{Decode, Encode};
 use crate::{
     Attempt, Digest, IndexSet, JobId, MemoryMib, NodeId, RequestId, TimeLimit, TimeMs,
     dependency::Dependency,
+    history::Forget,
     job::{ExitStatus, NodeAlloc, Owner, SignalScope, Usage},
     node::Inventory,
     partition::{Partition, PartitionState},
@@ -489,6 +490,9 @@ pub enum Command {
     /// The planner's decision on jobs that start together or not at all.
     #[n(8)]
     PlaceTogether(#[n(0)] Vec<Placement>),
+    /// Records of the history that are older than they shall be kept; the leader found them.
+    #[n(40)]
+    ForgetHistory(#[n(0)] Vec<Forget>),
     /// Time passes: ended jobs leave, request ids are forgotten, begin times come.
     #[n(7)]
     Tick,

@@ -13,6 +13,7 @@
 //! | [`state`], [`apply`] | the whole, and how an entry changes it |
 //! | [`authz`] | who may do what |
 //! | [`check`] | every invariant |
+//! | [`history`] | what is kept of ended jobs |
 //! | [`desired`] | what each node shall run |
 //! | [`mirror`] | how records are kept on disk |
 
@@ -22,6 +23,7 @@ pub mod check;
 pub mod command;
 pub mod dependency;
 pub mod desired;
+pub mod history;
 pub mod id;
 pub mod index_set;
 pub mod job;

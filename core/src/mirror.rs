@@ -22,10 +22,18 @@ pub enum Table {
     Blob = 5,
     /// Request ids.
     Request = 6,
-    /// Ended jobs, by end time and number: see [`history_key`].
-    History = 7,
     /// Reservations by name.
     Reservation = 8,
+    /// Records of array tasks by the array's number; nothing in the values.
+    RecordByArray = 15,
+    /// Ended attempts of jobs: see [`crate::history::RecordKey`]. 7 was once something else.
+    Record = 16,
+    /// Records by end time.
+    RecordByTime = 17,
+    /// Records by user and end time.
+    RecordByUser = 18,
+    /// Records by the digests of their scripts and environments; nothing in the values.
+    RecordBlob = 19,
 }
 
 impl Table {
@@ -70,14 +78,6 @@ pub struct RequestRecord {
 
 /// The key of the one record in a table of one.
 pub const SINGLE: &[u8] = b"";
-
-/// The key of an ended job: by end time, then number.
-pub fn history_key(ended: TimeMs, job: JobId) -> [u8; 12] {
-    let mut key = [0; 12];
-    key[..8].copy_from_slice(&ended.key());
-    key[8..].copy_from_slice(&job.key());
-    key
-}
 
 /// The key of a request id.
 pub fn request_key(request: RequestId) -> [u8; 16] {

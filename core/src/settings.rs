@@ -48,6 +48,9 @@ pub struct Settings {
     /// the file itself changes.
     #[n(12)]
     pub config_digest: Option<Digest>,
+    /// Records of ended jobs are kept for so many days; for ever if not given.
+    #[n(40)]
+    pub history_days: Option<u32>,
     /// Licences, in the order of names.
     #[cbor(n(13), default, skip_if = "Vec::is_empty")]
     pub licenses: Vec<License>,
@@ -80,6 +83,7 @@ impl Default for Settings {
             operators: Vec::new(),
             launch_faults_max: 3,
             config_digest: None,
+            history_days: None,
             licenses: Vec::new(),
         }
     }

@@ -292,6 +292,19 @@ impl State {
         }
     }
 
+    /// Memory that a job has, or would get, on its first node.
+    pub fn memory_per_node(&self, job: &Job) -> crate::MemoryMib {
+        if let Some(alloc) = job.run.as_ref().and_then(|run| run.allocs.first()) {
+            return alloc.memory;
+        }
+        let Some(partition) = self.partitions_of(job).next() else { return crate::MemoryMib(0) };
+        let nodes = u64::from(job.spec.nodes_min());
+        let each = |all: u64| u32::try_from(all.div_ceil(nodes)).unwrap_or(u32::MAX);
+        let (cpus, gpus) = (each(job.spec.cpus_of_job()), each(job.spec.gpus_of_job()));
+        let node = self.nodes_of(partition).next();
+        node.map(|node| self.memory_on(job, partition, node, cpus, gpus)).unwrap_or_default()
+    }
+
     /// Takes in one record while the state is loaded; call [`State::index`] after the last.
     ///
     /// # Errors
@@ -322,7 +335,12 @@ impl State {
                 let reservation: Shared<Reservation> = decode(value).map_err(fail)?;
                 self.reservations.insert(reservation.name.clone(), reservation);
             }
-            Table::Blob | Table::History => {}
+            Table::Blob
+            | Table::Record
+            | Table::RecordByArray
+            | Table::RecordByTime
+            | Table::RecordByUser
+            | Table::RecordBlob => {}
         }
         Ok(())
     }

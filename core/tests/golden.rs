@@ -12,12 +12,13 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
 
 use build::*;
 use gpun_core::{
-    Attempt, Command, Entry, IndexSet, JobId, MemoryMib, NodeId, RequestId, State, TimeLimit,
+    Attempt, Command, Entry, IndexSet, JobId, MemoryMib, NodeId, RequestId, State, TimeLimit, TimeMs,
     command::{
         Act, ENTRY_VERSION, Ended, EndedHow, JobChange, JobEvent, JobRef, JobReport, NodeChange, PartitionChange,
         Placement,
     },
     dependency::{Condition, Dependency, Kind},
+    history::{Forget, RecordKey},
     job::{ExitStatus, GresAlloc, NodeAlloc, SignalScope, Usage},
     layout::Layout,
     mirror::{decode, encode},
@@ -29,7 +30,7 @@ use gpun_core::{
 };
 
 /// All recorded logs, the newest last.
-const FILES: [&str; 5] = ["entries_v1", "entries_v2", "entries_v3", "entries_v4", "entries_v5"];
+const FILES: [&str; 6] = ["entries_v1", "entries_v2", "entries_v3", "entries_v4", "entries_v5", "entries_v6"];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -228,9 +229,19 @@ fn entries() -> Vec<Entry> {
         operators: vec![100],
         launch_faults_max: 2,
         config_digest: Some(digest(9)),
+        history_days: None,
         licenses: Vec::new(),
     };
     let licensed = Settings { licenses: vec![License { name: "matlab".into(), total: 4 }], ..settings.clone() };
+    let keep = Settings { history_days: Some(30), ..licensed.clone() };
+    let configure_keep = Command::Configure { settings: Box::new(keep), partitions: Vec::new() };
+    let forget = Forget {
+        record: RecordKey { job: JobId(1), ended: TimeMs(20_000), restarts: 1 },
+        uid: 100,
+        uses: vec![digest(1), digest(2)],
+        last_uses: vec![digest(2)],
+        array: Some(JobId(2)),
+    };
     let configure_more = Command::Configure { settings: Box::new(licensed), partitions: Vec::new() };
     let request = |count, bare| GresRequest { name: "gpu".into(), kind: text("a100"), count, bare };
     let matlab = LicenseRequest { name: "matlab".into(), count: Some(2) };
@@ -363,6 +374,7 @@ fn entries() -> Vec<Entry> {
         entry(57, vec![act(Act::DeleteReservation { name: "none".into() })]),
         entry(20, vec![Command::Tick]),
         entry(5000, vec![Command::Tick]),
+        entry(5001, vec![configure_keep, Command::ForgetHistory(vec![forget])]),
     ]
 }
 
@@ -453,7 +465,7 @@ fn this_build_writes_the_newest_golden_file() {
 
 #[test]
 fn every_command_is_in_it() {
-    let mut seen = [false; 9];
+    let mut seen = [false; 10];
     for command in entries().iter().flat_map(|entry| &entry.commands) {
         // A new command does not compile here: add it to `entries` too.
         let at = match command {
@@ -466,8 +478,9 @@ fn every_command_is_in_it() {
             Command::Configure { .. } => 6,
             Command::Tick => 7,
             Command::PlaceTogether(_) => 8,
+            Command::ForgetHistory(_) => 9,
         };
         seen[at] = true;
     }
-    assert_eq!(seen, [true; 9]);
+    assert_eq!(seen, [true; 10]);
 }

@@ -245,7 +245,11 @@ fn blobs_are_kept_as_long_as_a_job_uses_them() {
     let job = world.task(JobId(2), 1).expect("task 1");
     world.end("n1", job, 1, gpun_core::command::EndedHow::Ordered, (0, 15));
     world.pass(1000);
-    assert_eq!((world.state.job_count(), world.mirror.blobs(), world.mirror.history()), (0, 0, 4));
+    assert_eq!(
+        (world.state.job_count(), world.mirror.blobs(), world.mirror.history()),
+        (0, 2, 4),
+        "the history names them"
+    );
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub const FILE: &str = "gpunion.toml";
 struct File {
     cluster: Cluster,
     controller: Controller,
+    accounting: Accounting,
     #[serde(rename = "partition")]
     partitions: Vec<PartitionFile>,
     /// Nodes that `gpun up` starts on this machine. Not read by the controller: nodes register themselves.
@@ -49,6 +50,13 @@ struct Controller {
     link_address: Option<Spanned<SocketAddr>>,
     min_free_disk_mib: Option<u64>,
     log_batch_max: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Accounting {
+    /// Ended jobs are remembered for so many days; for ever if not given.
+    keep_days: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -125,7 +133,8 @@ impl Config {
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
         let lines = Lines(text);
-        let settings = settings(&file.cluster, lines)?;
+        let mut settings = settings(&file.cluster, lines)?;
+        settings.history_days = file.accounting.keep_days;
         let mut partitions =
             file.partitions.iter().map(|partition| lines.partition(partition)).collect::<anyhow::Result<Vec<_>>>()?;
         partitions.iter_mut().zip(0..).for_each(|(partition, rank)| partition.rank = rank);

@@ -13,6 +13,8 @@ mod leader;
 mod link;
 mod propose;
 mod read;
+mod records;
+mod retention;
 mod rpc;
 mod serve;
 mod users;

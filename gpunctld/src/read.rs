@@ -65,21 +65,9 @@ pub fn job_view(state: &State, plan: &Plan, job: &Shared<Job>) -> JobView {
         start_estimate: verdict.as_ref().and_then(|verdict| verdict.start_estimate),
         planned_nodes: planned.unwrap_or_default(),
         last_evaluated: verdict.map(|_| plan.made_at),
-        memory_per_node: memory_per_node(state, job),
+        memory_per_node: state.memory_per_node(job),
         partitions,
     }
-}
-
-fn memory_per_node(state: &State, job: &Job) -> MemoryMib {
-    if let Some(alloc) = job.run.as_ref().and_then(|run| run.allocs.first()) {
-        return alloc.memory;
-    }
-    let Some(partition) = state.partitions_of(job).next() else { return MemoryMib(0) };
-    let nodes = u64::from(job.spec.nodes_min());
-    let each = |all: u64| u32::try_from(all.div_ceil(nodes)).unwrap_or(u32::MAX);
-    let (cpus, gpus) = (each(job.spec.cpus_of_job()), each(job.spec.gpus_of_job()));
-    let node = state.nodes_of(partition).next();
-    node.map(|node| state.memory_on(job, partition, node, cpus, gpus)).unwrap_or_default()
 }
 
 /// Nodes that the last plan keeps for waiting jobs.

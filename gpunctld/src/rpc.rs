@@ -24,6 +24,7 @@ use crate::{
     filter::{Filter, bad},
     propose::{Proposer, clock_now},
     read::{About, Soft, cluster_view, job_view, node_view, partition_view, planned_nodes, reservation_views},
+    records,
     users::Users,
 };
 
@@ -48,11 +49,13 @@ pub struct Rpc {
     pub link_address: String,
 }
 
+type RecordsStream = Pin<Box<dyn Stream<Item = Result<pb::ListRecordsReply, Status>> + Send>>;
 type JobsStream = Pin<Box<dyn Stream<Item = Result<pb::ListJobsReply, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl Controller for Rpc {
     type ListJobsStream = JobsStream;
+    type ListRecordsStream = RecordsStream;
 
     async fn submit(&self, request: Request<pb::SubmitRequest>) -> Result<Response<pb::SubmitReply>, Status> {
         let who = caller(&request)?;
@@ -135,6 +138,20 @@ impl Controller for Rpc {
         Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
     }
 
+    async fn list_records(&self, request: Request<pb::ListRecordsRequest>) -> Result<Response<RecordsStream>, Status> {
+        let state = self.fresh_view().await?;
+        let (plan, mirror, users) = (self.soft.plan.load_full(), self.store.mirror(), self.users.clone());
+        let request = request.into_inner();
+        let (chunks, stream) = mpsc::channel(4);
+        tokio::task::spawn_blocking(move || {
+            let sent = records::send(&request, &users, &state, &plan, &*mirror, &chunks);
+            if let Err(status) = sent {
+                let _ = chunks.blocking_send(Err(status));
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(stream))))
+    }
+
     async fn list_nodes(&self, request: Request<pb::ListNodesRequest>) -> Result<Response<pb::ListNodesReply>, Status> {
         let state = self.fresh_view().await?;
         let names = request.into_inner().names;
@@ -187,13 +204,21 @@ impl Controller for Rpc {
         request: Request<pb::ShowScriptRequest>,
     ) -> Result<Response<pb::ShowScriptReply>, Status> {
         let who = caller(&request)?;
-        let id = JobId(request.into_inner().job_id);
+        let request = request.into_inner();
+        let id = JobId(request.job_id);
         let state = self.fresh_view().await?;
-        let job = state.job(id).ok_or_else(|| Status::not_found(format!("no job {id}")))?;
-        if !may_read_script(&state, &who, job) {
+        let mirror = self.store.mirror();
+        let ended = || if request.ended { records::last_of(&*mirror, id) } else { Ok(None) };
+        let job = match state.job(id).cloned() {
+            Some(job) => Some(job),
+            None => ended()?,
+        };
+        let job = job.ok_or_else(|| Status::not_found(format!("no job {id}")))?;
+        if !may_read_script(&state, &who, &job) {
             return Err(Status::permission_denied(format!("the script of job {id} belongs to {}", job.owner.user)));
         }
-        let script = self.store.mirror().get(Table::Blob as u8, &job.script.0);
+        let digest = if request.environment { job.environment } else { job.script };
+        let script = mirror.get(Table::Blob as u8, &digest.0);
         let script = script.map_err(|error| Status::internal(error.to_string()))?;
         let script = script.ok_or_else(|| Status::internal("the script is missing from the store"))?;
         Ok(Response::new(pb::ShowScriptReply { script }))

@@ -33,6 +33,7 @@ use crate::{
     link::Link,
     propose::{Proposer, clock_now},
     read::{About, Soft},
+    retention,
     rpc::Rpc,
     users::Users,
 };
@@ -72,6 +73,7 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
     let leader = Leader::new(store.clone(), proposer.clone(), soft.clone(), events.clone(), cluster_dir);
     let leader = tokio::spawn(leader.run(inbox));
     let tickers = tokio::spawn(tick(store.clone(), events.clone()));
+    let keeper = tokio::spawn(retention::keep(store.clone(), proposer.clone()));
 
     let (stop, stopping) = watch::channel(false);
     let link_service = Link {
@@ -119,6 +121,7 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
     // Streams of nodes never end by themselves: the loop drops them, and with it the last sender of documents.
     leader.abort();
     tickers.abort();
+    keeper.abort();
     drop(events);
     for server in [local, nodes] {
         if let Ok(Ok(Err(error))) = tokio::time::timeout(STOP_WAIT, server).await {

@@ -47,6 +47,12 @@ impl Users {
         User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.gid.as_raw())
     }
 
+    /// The number of a group named by name or number.
+    pub fn group(&self, name: &str) -> Option<u32> {
+        let found = Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
+        found.or_else(|| name.parse().ok())
+    }
+
     /// The number of a user named by name or number.
     pub fn uid(&self, name: &str) -> Option<u32> {
         let found = User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());

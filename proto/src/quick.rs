@@ -557,4 +557,16 @@ impl Quick {
     ) -> Result<(), CallError> {
         self.call("/gpunion.v1.Controller/ListJobs", request, each)
     }
+
+    /// Records of jobs by submission, a chunk at a time.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn list_records(
+        &mut self,
+        request: &pb::ListRecordsRequest,
+        each: impl FnMut(pb::ListRecordsReply),
+    ) -> Result<(), CallError> {
+        self.call("/gpunion.v1.Controller/ListRecords", request, each)
+    }
 }

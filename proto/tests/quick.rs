@@ -39,6 +39,12 @@ impl Controller for Echo {
         }
     }
 
+    type ListRecordsStream = Pin<Box<dyn Stream<Item = Result<pb::ListRecordsReply, Status>> + Send>>;
+
+    async fn list_records(&self, _: Request<pb::ListRecordsRequest>) -> Answer<Self::ListRecordsStream> {
+        Err(Status::unimplemented(""))
+    }
+
     type ListJobsStream = Pin<Box<dyn Stream<Item = Result<pb::ListJobsReply, Status>> + Send>>;
 
     async fn list_jobs(&self, request: Request<pb::ListJobsRequest>) -> Answer<Self::ListJobsStream> {

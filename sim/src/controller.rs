@@ -6,6 +6,7 @@ use gpun_core::{
     Command, Entry, NodeId, Outcome, State, TimeMs,
     command::ENTRY_VERSION,
     desired::{Desired, desired},
+    history::{AttemptEnd, Record},
     job::Job,
     mirror::{MirrorSink, Table, decode, encode},
 };
@@ -51,13 +52,15 @@ impl Mirror {
         Ok(state)
     }
 
-    /// Jobs that have left the state.
+    /// Jobs that have ended.
     ///
     /// # Errors
     /// A record that can't be read.
     pub fn history(&self) -> Result<Vec<Job>, String> {
-        let values = self.records.values().filter(|(table, _)| *table == Table::History);
-        values.map(|(_, value)| decode::<Job>(value).map_err(|error| error.to_string())).collect()
+        let values = self.records.values().filter(|(table, _)| *table == Table::Record);
+        let records = values.map(|(_, value)| decode::<Record>(value).map_err(|error| error.to_string()));
+        let ended = |record: Record| (record.end == AttemptEnd::WithJob).then(|| (*record.view.job).clone());
+        records.filter_map(|record| record.map(ended).transpose()).collect()
     }
 }
 

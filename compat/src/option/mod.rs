@@ -8,6 +8,7 @@ pub mod getopt;
 mod gpus;
 pub mod help;
 mod layout;
+pub mod sacct;
 pub mod sbatch;
 pub mod scancel;
 pub mod scontrol;

@@ -4,7 +4,7 @@ use super::Applying;
 use crate::{
     JobId, NodeId, Outcome, Refusal, Shared, TimeMs,
     job::{EndCause, EndOrder, Hold, JobState, Reason},
-    mirror::{RequestRecord, Table, encode, history_key},
+    mirror::RequestRecord,
     node::{Inventory, Liveness, Mark, Node},
     partition::Partition,
     settings::Settings,
@@ -197,10 +197,7 @@ impl Applying<'_> {
         let old = self.state.over.iter().take_while(|(ended, _)| ended.plus_s(age_s) <= self.now);
         let old: Vec<JobId> = old.map(|(_, id)| *id).take(PURGE_MAX).collect();
         for id in &old {
-            if let Some(job) = self.remove(*id) {
-                let ended = job.ended.unwrap_or(self.now);
-                self.mirror.put(Table::History, &history_key(ended, *id), encode(&job));
-            }
+            self.remove(*id);
         }
         let due = self.wake_due() + self.end_reservations();
         let ends = self.state.request_ends.iter().take_while(|(forget, _)| *forget <= self.now);

@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 use crate::{
     Command, Digest, Entry, JobId, NodeId, Outcome, Refusal, RequestId, Shared, State, TimeMs,
     command::{Act, ENTRY_VERSION},
+    history::{self, AttemptEnd, Forget},
     job::Job,
     mirror::{MirrorSink, SINGLE, Table, encode, request_key},
 };
@@ -40,6 +41,7 @@ impl State {
             dirty: Dirty::default(),
             moved: BTreeSet::new(),
             version: entry.version,
+            ended_attempt: None,
         };
         if entry.version >= 2 {
             applying.remember_over_a_jump(before);
@@ -71,6 +73,8 @@ struct Applying<'a> {
     moved: BTreeSet<JobId>,
     /// The entry's version.
     version: u16,
+    /// An attempt as its node's last report leaves it, for the change that follows.
+    ended_attempt: Option<Shared<Job>>,
 }
 
 impl Applying<'_> {
@@ -89,6 +93,7 @@ impl Applying<'_> {
             }
             Command::NodeLost { node } => self.lose_node(node, None).map(|count| Outcome::Done { count }),
             Command::Configure { settings, partitions } => self.configure(*settings, partitions),
+            Command::ForgetHistory(records) => Ok(self.forget_history(&records)),
             Command::Tick => Ok(self.tick()),
         };
         self.settle();
@@ -103,12 +108,32 @@ impl Applying<'_> {
             self.state.free_nodes(&job);
         }
         let before = depend::Standing::of(&job);
+        let was_over = job.is_over();
+        let ran = job.holds_resources().then(|| job.clone());
         let result = how(job.make_mut());
+        self.record(&job, was_over, ran.as_deref());
         if depend::Standing::of(&job) != before {
             self.moved.insert(id);
         }
         self.enter(job);
         Some(result)
+    }
+
+    /// Writes the history's record where a change ended the job, or an attempt of it.
+    fn record(&mut self, job: &Job, was_over: bool, ran: Option<&Job>) {
+        let attempt = self.ended_attempt.take();
+        if job.is_over() && !was_over {
+            let ended = job.ended.unwrap_or(self.now);
+            return history::write(self.state, job, AttemptEnd::WithJob, ended, self.mirror);
+        }
+        let (Some(ran), None) = (attempt.as_deref().or(ran), &job.run) else { return };
+        let end = if ran.is_requeuing() { AttemptEnd::Requeued } else { AttemptEnd::NodeFail };
+        history::write(self.state, ran, end, ran.ended.unwrap_or(self.now), self.mirror);
+    }
+
+    fn forget_history(&mut self, records: &[Forget]) -> Outcome {
+        records.iter().for_each(|record| history::forget(self.state, record, self.mirror));
+        Outcome::Done { count: u32::try_from(records.len()).unwrap_or(u32::MAX) }
     }
 
     /// Enters a new or changed job.
@@ -137,8 +162,8 @@ impl Applying<'_> {
     fn release_blob(&mut self, digest: Digest) {
         let left = self.state.blob_uses.get(&digest).copied().unwrap_or(0).saturating_sub(1);
         if left == 0 {
+            // The bytes stay for as long as the history names them.
             self.state.blob_uses.remove(&digest);
-            self.mirror.delete(Table::Blob, &digest.0);
         } else {
             self.state.blob_uses.insert(digest, left);
         }

@@ -42,15 +42,13 @@ impl Applying<'_> {
         for node in self.state.jobs.get(&id).and_then(|job| job.run.clone()).into_iter().flat_map(|run| run.allocs) {
             self.touch_busy(node.node);
         }
+        let mut attempt = self.state.jobs.get(&id).cloned();
+        if let Some(job) = &mut attempt {
+            job.make_mut().take_end(now, &ended);
+        }
+        self.ended_attempt = attempt;
         self.change(id, |job| {
-            if let Some(run) = &mut job.run {
-                run.usage = ended.usage;
-                let at = ended.at.clamp(run.launched.unwrap_or(run.placed), now.max(run.placed));
-                if !job.state.is_final() {
-                    job.ended = Some(at);
-                }
-            }
-            job.exit = ended.exit;
+            job.take_end(now, &ended);
             job.end(now, &ended, faults_max);
         });
     }
@@ -65,6 +63,18 @@ impl Applying<'_> {
 }
 
 impl Job {
+    /// Takes over what its node says of the end of its run.
+    fn take_end(&mut self, now: TimeMs, ended: &Ended) {
+        if let Some(run) = &mut self.run {
+            run.usage = ended.usage;
+            let at = ended.at.clamp(run.launched.unwrap_or(run.placed), now.max(run.placed));
+            if !self.state.is_final() {
+                self.ended = Some(at);
+            }
+        }
+        self.exit = ended.exit;
+    }
+
     /// Brings a job whose run is gone from its nodes to its next state.
     fn end(&mut self, now: TimeMs, ended: &Ended, faults_max: u32) {
         if let Some(EndOrder { cause: EndCause::Requeue { hold }, .. }) = self.end_order {

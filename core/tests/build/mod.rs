@@ -55,7 +55,7 @@ impl Mirror {
     }
 
     pub fn history(&self) -> usize {
-        self.0.keys().filter(|(table, _)| *table == Table::History).count()
+        self.0.keys().filter(|(table, _)| *table == Table::Record).count()
     }
 }
 

@@ -175,7 +175,7 @@ fn write_script(what: &str, rest: &[String], out: &mut Out) -> u8 {
     };
     let Some(selector) = jobid::parse(job) else { return failed("Invalid job id specified") };
     let script = controller::connect()
-        .and_then(|mut quick| quick.show_script(&pb::ShowScriptRequest { job_id: selector.job }))
+        .and_then(|mut quick| quick.show_script(&pb::ShowScriptRequest { job_id: selector.job, ..Default::default() }))
         .map(|reply| reply.script);
     let script = match script {
         Ok(script) => script,
