@@ -186,7 +186,12 @@ impl SimNode {
             let is_over = self.records.get(&key).is_some_and(|record| record.exit.is_some());
             match self.broken {
                 Some(Break::ForgetsLedger) if !is_over => continue,
-                Some(Break::LaunchesAgain) if is_over => continue,
+                Some(Break::LaunchesAgain) if is_over => {
+                    let launch = self.records.get(&key).and_then(|record| record.launch.clone());
+                    self.records.insert(key, Record { launch, ..Record::default() });
+                    self.view.held.insert(key, Held::ready(Wish::default(), None));
+                    continue;
+                }
                 _ => self.view.mark_past(key),
             }
             let wall = self.wall(now);
@@ -386,7 +391,9 @@ impl SimNode {
     }
 
     fn launch(&mut self, key: Key, now: Ms, seed: u64) {
-        let Some(launch) = self.records.get_mut(&key).and_then(|record| record.launch.take()) else { return };
+        let keeps = self.broken == Some(Break::LaunchesAgain);
+        let take = |record: &mut Record| if keeps { record.launch.clone() } else { record.launch.take() };
+        let Some(launch) = self.records.get_mut(&key).and_then(take) else { return };
         self.launched.push(key);
         let script = crate::load::script(seed, launch.origin.0, launch.task, key.attempt.0);
         let starts = now + script.start;
