@@ -13,6 +13,12 @@ pub const MAX_RANGE_HOSTS: u64 = 65_536;
 /// The most hosts that one list may name.
 pub const MAX_HOSTS: u64 = 262_144;
 
+/// The longest name with brackets, in bytes without what stands in them: a name in DNS is no longer. Each host has it anew.
+const MAX_NAME: usize = 255;
+
+/// The most brackets that one name may have.
+const MAX_BRACKETS: usize = 16;
+
 /// Why a hostlist was refused. The text is Slurm's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostlistError {
@@ -28,6 +34,9 @@ pub enum HostlistError {
     /// A bracket is opened and never closed.
     #[error("Unclosed bracket in hostlist: `{0}'")]
     Unclosed(String),
+    /// A name with more than [`MAX_BRACKETS`] brackets, or longer than [`MAX_NAME`] beside them.
+    #[error("Name too long in hostlist: more than {MAX_NAME} characters or {MAX_BRACKETS} brackets")]
+    NameTooLong,
 }
 
 /// Hosts with one prefix and consecutive numbers, or one host without a number.
@@ -87,6 +96,7 @@ impl Hostlist {
         let mut list = Self::default();
         let mut total = 0u64;
         for token in tokens(text) {
+            check_size(token)?;
             for range in parse_token(token)? {
                 total = total.saturating_add(range.span.map_or(1, Span::len));
                 if total > MAX_HOSTS {
@@ -270,6 +280,19 @@ fn split_name(name: &str) -> Range {
         Ok(n) => Range { prefix: prefix.to_owned(), span: Some(Span { lo: n, hi: n, width: digits }) },
         Err(_) => Range { prefix: name.to_owned(), span: None },
     }
+}
+
+/// A name that stands for many must be short, since it is repeated for each, bracket by bracket.
+fn check_size(token: &str) -> Result<(), HostlistError> {
+    if !token.contains('[') {
+        return Ok(());
+    }
+    // The last part is what follows the last bracket; a bracket without an end is another's to refuse.
+    let parts = || token.split('[').map(|part| part.split_once(']').map_or(part, |(_, outside)| outside));
+    let first = token.split('[').next().map_or(0, str::len);
+    let outside = first + parts().skip(1).map(str::len).sum::<usize>();
+    let long = outside > MAX_NAME && token.contains(']');
+    if long || parts().count() > MAX_BRACKETS + 1 { Err(HostlistError::NameTooLong) } else { Ok(()) }
 }
 
 fn parse_token(token: &str) -> Result<Vec<Range>, HostlistError> {
@@ -499,6 +522,24 @@ mod tests {
             assert!(!list.contains(name), "{name}");
         }
         assert_eq!(list.len(), 7);
+    }
+
+    #[test]
+    fn names_that_would_be_repeated_without_measure_are_refused() {
+        let (long, short) = ("x".repeat(MAX_NAME), "x".repeat(MAX_NAME - 1));
+        for (text, want) in [
+            ("a[1]".repeat(MAX_BRACKETS), Ok(1)),
+            ("a[1]".repeat(MAX_BRACKETS + 1), Err(HostlistError::NameTooLong)),
+            ("a[1]".repeat(100_000), Err(HostlistError::NameTooLong)),
+            ("[".repeat(100_000), Err(HostlistError::NameTooLong)),
+            (format!("{short}[1-9]y"), Ok(9)),
+            (format!("{long}[1-9]y"), Err(HostlistError::NameTooLong)),
+            (format!("n[1-9]y{long}"), Err(HostlistError::NameTooLong)),
+            (format!("{long}y"), Ok(1)),
+            (format!("n[{}1]", "1,".repeat(1000)), Ok(1001)),
+        ] {
+            assert_eq!(Hostlist::parse(&text).map(|list| list.len()), want, "{:.40}", text);
+        }
     }
 
     proptest::proptest! {

@@ -2,10 +2,10 @@
 //! store that all jobs of the node share, and put together with overlayfs.
 
 pub mod collect;
-mod compression;
-mod manifest;
+pub mod compression;
+pub mod manifest;
 mod source;
-mod unpack;
+pub mod unpack;
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};

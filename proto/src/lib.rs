@@ -4,7 +4,7 @@
 //! [`client`] dials controllers, [`quick`] does so for a command that asks once; [`node_key`] proves a node's membership.
 
 pub mod client;
-mod hpack;
+pub mod hpack;
 pub mod node_key;
 pub mod quick;
 

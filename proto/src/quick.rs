@@ -138,6 +138,11 @@ impl Quick {
     pub fn connect(socket: &Path) -> Result<Self, CallError> {
         let stream =
             UnixStream::connect(socket).map_err(|source| CallError::Connect { at: socket.to_owned(), source })?;
+        Ok(Self::over(stream))
+    }
+
+    /// Speaks to whoever is at the stream's other end. Nothing is sent before the first call.
+    pub fn over(stream: UnixStream) -> Self {
         let mut out = Vec::with_capacity(8192);
         out.extend_from_slice(PREFACE);
         let settings: [(u16, u32); 4] = [(1, 0), (2, 0), (4, WINDOW_MAX), (5, OUR_FRAME_MAX)];
@@ -149,7 +154,7 @@ impl Quick {
         frame(&mut out, kind::SETTINGS, 0, 0, &payload);
         frame(&mut out, kind::WINDOW_UPDATE, 0, 0, &(WINDOW_MAX - FIRST_WINDOW as u32).to_be_bytes());
         let (have, at) = (Vec::new(), 0);
-        Ok(Self { stream, out, have, at, next_stream: 1, window: FIRST_WINDOW, stream_window_start: FIRST_WINDOW })
+        Self { stream, out, have, at, next_stream: 1, window: FIRST_WINDOW, stream_window_start: FIRST_WINDOW }
     }
 
     /// The longest wait for the peer, for every later call; `None` for no end.

@@ -37,6 +37,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // Tests drive real programs; the types and the client are what they may share with them.
     ("gpun-e2e", &["gpun-core", "gpun-compat", "gpun-proto"]),
+    // Whatever reads what others wrote is a target of its own.
+    ("gpun-fuzz", &["gpun-core", "gpun-compat", "gpun-proto", "gpund", "gpun-init", "gpun-cli"]),
     ("xtask", &[]),
 ];
 
@@ -69,6 +71,7 @@ const NOT_STORE: &[&str] = &[
     "gpun-cli",
     "gpun-sim",
     "gpun-e2e",
+    "gpun-fuzz",
     "xtask",
 ];
 const BELOW_WIRE: &[&str] = &["gpun-core", "gpun-sched", "gpun-compat", "gpun-raft-store", "gpun-init", "xtask"];
@@ -85,6 +88,7 @@ const ALL: &[&str] = &[
     "gpun-sim",
     "gpun-bench",
     "gpun-e2e",
+    "gpun-fuzz",
     "xtask",
 ];
 

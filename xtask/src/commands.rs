@@ -4,6 +4,7 @@ pub mod build;
 pub mod ci;
 pub mod demo;
 pub mod env;
+pub mod fuzz;
 pub mod setup;
 pub mod soak;
 pub mod test;

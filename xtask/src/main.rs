@@ -42,6 +42,8 @@ enum Task {
     Test(commands::test::Options),
     /// Run the long proofs, optimised, and print their figures
     Soak(commands::soak::Options),
+    /// Run the readers of outside input under a fuzzer
+    Fuzz(commands::fuzz::Options),
     /// Prove the invariants by absence: crate borders, tidiness, licences
     Ci(commands::ci::Options),
 }
@@ -65,6 +67,7 @@ fn run(task: Task) -> Result<()> {
         Task::Demo(options) => commands::demo::run(&mut context, &options),
         Task::Test(options) => commands::test::run(&mut context, &options),
         Task::Soak(options) => commands::soak::run(&mut context, &options),
+        Task::Fuzz(options) => commands::fuzz::run(&context, &options),
         Task::Ci(options) => commands::ci::run(&context, &options),
     }
 }

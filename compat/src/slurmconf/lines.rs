@@ -4,6 +4,8 @@ use thiserror::Error;
 
 /// Included files within included files, at most.
 const DEPTH_MAX: usize = 16;
+/// Included files in all: a file that includes itself twice would be read for ever.
+const INCLUDES_MAX: usize = 1000;
 
 /// A line that says something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,39 +74,50 @@ pub fn read(
     text: &str,
     load: &mut dyn FnMut(&str) -> Result<String, String>,
 ) -> Result<Vec<Line>, ReadError> {
-    let mut lines = Vec::new();
-    read_into(&mut lines, file, text, load, 0)?;
-    Ok(lines)
+    let mut reader = Reader { lines: Vec::new(), load, includes: 0 };
+    reader.read(file, text, 0)?;
+    Ok(reader.lines)
 }
 
-fn read_into(
-    into: &mut Vec<Line>,
-    file: &str,
-    text: &str,
-    load: &mut dyn FnMut(&str) -> Result<String, String>,
-    depth: usize,
-) -> Result<(), ReadError> {
-    for (number, line) in joined(text) {
-        let line = uncommented(&line);
-        let trimmed = line.trim();
-        let (word, rest) = trimmed.split_once(char::is_whitespace).unwrap_or((trimmed, ""));
-        if word.eq_ignore_ascii_case("include") && !rest.trim_start().starts_with('=') {
-            let path = rest.trim();
-            let failed =
-                |why: String| ReadError::Include { file: file.to_owned(), line: number, path: path.to_owned(), why };
-            if depth >= DEPTH_MAX {
-                return Err(failed("files include each other too deeply".to_owned()));
+struct Reader<'a> {
+    lines: Vec<Line>,
+    load: &'a mut dyn FnMut(&str) -> Result<String, String>,
+    includes: usize,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, file: &str, text: &str, depth: usize) -> Result<(), ReadError> {
+        for (number, line) in joined(text) {
+            let line = uncommented(&line);
+            let trimmed = line.trim();
+            let (word, rest) = trimmed.split_once(char::is_whitespace).unwrap_or((trimmed, ""));
+            if word.eq_ignore_ascii_case("include") && !rest.trim_start().starts_with('=') {
+                let path = rest.trim();
+                let text = self.included(path, depth).map_err(|why| {
+                    let (file, path) = (file.to_owned(), path.to_owned());
+                    ReadError::Include { file, line: number, path, why }
+                })?;
+                self.read(path, &text, depth + 1)?;
+                continue;
             }
-            let text = load(path).map_err(failed)?;
-            read_into(into, path, &text, load, depth + 1)?;
-            continue;
+            let pairs = pairs(file, number, trimmed)?;
+            if !pairs.is_empty() {
+                self.lines.push(Line { file: file.to_owned(), number, pairs });
+            }
         }
-        let pairs = pairs(file, number, trimmed)?;
-        if !pairs.is_empty() {
-            into.push(Line { file: file.to_owned(), number, pairs });
-        }
+        Ok(())
     }
-    Ok(())
+
+    fn included(&mut self, path: &str, depth: usize) -> Result<String, String> {
+        if depth >= DEPTH_MAX {
+            return Err("files include each other too deeply".to_owned());
+        }
+        if self.includes >= INCLUDES_MAX {
+            return Err(format!("more than {INCLUDES_MAX} files are included"));
+        }
+        self.includes += 1;
+        (self.load)(path)
+    }
 }
 
 /// Lines with their continuations, each with the number of its first.
@@ -225,6 +238,19 @@ mod tests {
         let lines = read("f", "nodename=a cpus=1 CPUs=2", &mut |_| Err(String::new())).unwrap();
         assert!(lines[0].is("NodeName"));
         assert_eq!((lines[0].get("CPUS"), lines[0].get("x")), (Some("2"), None));
+    }
+
+    #[test]
+    fn a_file_that_is_included_again_and_again_is_refused() {
+        // Files of ten levels, each of which includes the next one ten times.
+        let mut load = |name: &str| {
+            let level: u32 = name.parse().map_err(|_| "no such file".to_owned())?;
+            Ok(format!("Include {}\n", level + 1).repeat(if level < 10 { 10 } else { 0 }))
+        };
+        let deep = read("f", "Include 1", &mut load).unwrap_err().to_string();
+        assert!(deep.ends_with("more than 1000 files are included"), "{deep}");
+        let wide = read("f", &"Include a\n".repeat(1001), &mut |_| Ok("A=1".to_owned())).unwrap_err();
+        assert_eq!(wide.to_string(), "f:1001: cannot include a: more than 1000 files are included");
     }
 
     proptest::proptest! {

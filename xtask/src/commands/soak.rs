@@ -9,19 +9,21 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use super::{build, setup};
+use super::{build, fuzz, setup};
 use crate::context::Context;
 use crate::parts::Parts;
 use crate::runner::{self, Limits, Tally};
 
 /// Cargo's profile of the proofs.
 const PROFILE: &str = "soak";
+/// What every long proof has in its name.
+const ALL: &str = "soak";
 
 /// How long and what.
 #[derive(Args)]
 pub struct Options {
     /// Only the tests whose name contains this
-    #[arg(default_value = "soak")]
+    #[arg(default_value = ALL)]
     filter: String,
     /// Rounds of each proof, instead of its own number
     #[arg(long)]
@@ -29,6 +31,9 @@ pub struct Options {
     /// Hours after which the run is ended and fails
     #[arg(long, default_value_t = 12)]
     limit_hours: u64,
+    /// Seconds for each target of the fuzzer; 0: not at all
+    #[arg(long, default_value_t = 60)]
+    fuzz_seconds: u32,
 }
 
 /// Runs the command.
@@ -39,6 +44,11 @@ pub fn run(context: &mut Context, options: &Options) -> Result<()> {
     let mut tally = Tally::default();
     if parts.run("build", || build::everything(context, PROFILE)) {
         parts.run("soak", || soak(context, options, &mut tally));
+    }
+    // A filter asks for some proof alone.
+    if options.fuzz_seconds > 0 && options.filter == ALL {
+        let options = fuzz::Options { target: None, seconds: options.fuzz_seconds };
+        fuzz::targets(context, &options, &mut parts)?;
     }
     println!("\nfigures:");
     for figure in &tally.figures {
