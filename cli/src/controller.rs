@@ -10,6 +10,7 @@ use std::{
 use gpun_proto::{
     core::{
         command::{Act, JobRef},
+        history::Record,
         job::JobState,
         outcome::Outcome,
         view::{JobView, NodeView, PartitionView, ReservationView},
@@ -144,6 +145,36 @@ pub fn each_jobs(
     let mut bad = None;
     quick.list_jobs(request, |chunk| match chunk.jobs.iter().map(|job| decode(job)).collect() {
         Ok(jobs) => each(Jobs { jobs, now_ms: chunk.now_ms, unknown_users: chunk.unknown_users }),
+        Err(error) => bad = Some(unreadable(error)),
+    })?;
+    bad.map_or(Ok(()), Err)
+}
+
+/// Records, with what was named and nobody knows.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// By submission.
+    pub records: Vec<Record>,
+    /// Users that were named and that nobody knows.
+    pub unknown_users: Vec<String>,
+    /// Groups that were named and that nobody knows.
+    pub unknown_groups: Vec<String>,
+}
+
+/// Asks for records and hands them on as they come, some at a time.
+///
+/// # Errors
+/// [`CallError`].
+pub fn each_records(
+    quick: &mut Quick,
+    request: &pb::ListRecordsRequest,
+    mut each: impl FnMut(Records),
+) -> Result<(), CallError> {
+    let mut bad = None;
+    quick.list_records(request, |chunk| match chunk.records.iter().map(|record| decode(record)).collect() {
+        Ok(records) => {
+            each(Records { records, unknown_users: chunk.unknown_users, unknown_groups: chunk.unknown_groups });
+        }
         Err(error) => bad = Some(unreadable(error)),
     })?;
     bad.map_or(Ok(()), Err)

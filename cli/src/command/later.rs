@@ -10,7 +10,6 @@ fn instead(name: &str) -> &'static str {
     match name {
         "srun" | "salloc" => "until then, submit a script with sbatch",
         "sattach" | "sbcast" => "it needs steps, which come with srun",
-        "sacct" => "ended jobs are shown by `squeue -t all` and `scontrol show job` for a few minutes",
         "sacctmgr" | "sshare" | "sreport" => "there are no accounts and shares yet",
         "sprio" => "priorities are shown by `squeue -o '%i %Q'`, reasons by `gpun why JOB`",
         _ => "",

@@ -7,6 +7,7 @@ pub mod help;
 pub mod import;
 pub mod later;
 pub mod links;
+pub mod sacct;
 pub mod sbatch;
 pub mod scancel;
 pub mod scontrol;
@@ -60,6 +61,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 
 fn slurm(name: &str, args: &[String]) -> u8 {
     match name {
+        "sacct" => sacct::run(args),
         "sbatch" => sbatch::run(args),
         "squeue" => squeue::run(args),
         "sinfo" => sinfo::run(args),

@@ -10,6 +10,8 @@ pub mod license;
 pub mod node_block;
 pub mod partition_block;
 pub mod reservation;
+pub mod sacct;
+pub mod sacct_fields;
 pub mod sinfo;
 pub mod sinfo_fields;
 pub mod squeue;

@@ -5,6 +5,34 @@ use gpun_core::view::JobView;
 
 use crate::{hostlist, signal};
 
+/// All reasons that need no number, as lists name them.
+pub const ALL: [Reason; 24] = [
+    Reason::None,
+    Reason::Priority,
+    Reason::Dependency,
+    Reason::Resources,
+    Reason::PartitionNodeLimit,
+    Reason::PartitionTimeLimit,
+    Reason::PartitionDown,
+    Reason::PartitionInactive,
+    Reason::HeldAdmin,
+    Reason::BeginTime,
+    Reason::Licenses,
+    Reason::HeldUser,
+    Reason::ReqNodeNotAvail,
+    Reason::ArrayTaskLimit,
+    Reason::LaunchFailure,
+    Reason::NonZeroExitCode,
+    Reason::TimeLimit,
+    Reason::OutOfMemory,
+    Reason::NodeFail,
+    Reason::Cleaning,
+    Reason::BadConstraints,
+    Reason::RequeuedHeld,
+    Reason::DeadLine,
+    Reason::DependencyNeverSatisfied,
+];
+
 /// The text as `squeue` shows it.
 pub fn text(reason: Reason) -> String {
     let plain = match reason {
