@@ -100,15 +100,9 @@ fn what_queries_refuse() {
             "gpun controller add",
             ran(1, "", "gpun controller: there is no action `add`: `list` is what this version has\n"),
         ),
-        (
-            "sacct -j 1",
-            ran(
-                1,
-                "",
-                "sacct: error: sacct comes with a later version of gpunion (ended jobs are shown by `squeue -t all` and \
-                 `scontrol show job` for a few minutes)\n",
-            ),
-        ),
+        ("sacct -j abc", ran(1, "", "sacct: fatal: Bad job/step specified: abc\n")),
+        ("sacct -o foo", ran(1, "", "sacct: error: Invalid field requested: \"foo\"\n")),
+        ("sacct -c", ran(1, "", "Slurm job completion is disabled\n")),
     ];
     for (line, right) in rows {
         let words: Vec<&str> = line.split(' ').collect();
