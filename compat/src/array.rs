@@ -25,11 +25,14 @@ pub struct ArraySpec {
     pub max_running: Option<u32>,
 }
 
+/// Numbers in ranges with steps, all of them together: such ranges may cross each other, and are then spelled out.
+const STEPPED_MAX: u64 = 4 * (MAX_TASK as u64 + 1);
+
 /// Reads `0-3`, `1,3,5`, `0-15:4`, `[1-7]%2` and so on. `%0` and a bare `%` mean no limit.
 ///
 /// # Errors
 /// [`ArrayError`] for falling ranges, steps of 0 or without a range, anything that is no number, and for task numbers
-/// above [`MAX_TASK`].
+/// above [`MAX_TASK`]. Also for ranges with steps that name more than four times as many numbers together.
 pub fn parse(text: &str) -> Result<ArraySpec, ArrayError> {
     let (list, throttle) = match text.split_once('%') {
         Some((l, t)) => (l, number_or_nothing(t)?),
@@ -40,7 +43,8 @@ pub fn parse(text: &str) -> Result<ArraySpec, ArrayError> {
     for part in list.split(',').filter(|p| !p.is_empty()) {
         ranges.push(range(part)?);
     }
-    if ranges.is_empty() {
+    let stepped = ranges.iter().filter(|range| range.step > 1).map(|range| range.count());
+    if ranges.is_empty() || stepped.sum::<u64>() > STEPPED_MAX {
         return Err(ArrayError);
     }
     Ok(ArraySpec { tasks: IndexSet::from_ranges(ranges), max_running: throttle.filter(|n| *n > 0) })
@@ -186,6 +190,9 @@ mod tests {
             ("0-1000:200", Some(("0-1000:200", None))),
             ("1,3,5,7,9,11,13,15,17%4", Some(("1-17:2", Some(4)))),
             ("0,2,4,6,8,10,12,14,16,18,20,22,23", Some(("0,2,4,6,8,10,12,14,16,18,20,22-23", None))),
+            ("0-4:2,3", Some(("0,2-4", None))),
+            ("0-10:2,1-11:2", Some(("0-11", None))),
+            ("0-10:2,0-10:5", Some(("0,2,4-6,8,10", None))),
             ("3-1", None),
             ("a", None),
             ("1-", None),
@@ -202,6 +209,20 @@ mod tests {
         ] {
             let got = parse(text).ok().map(|a| (show(&a.tasks), a.max_running));
             assert_eq!(got, want.map(|(s, m)| (s.to_owned(), m)), "{text}");
+        }
+    }
+
+    #[test]
+    fn ranges_that_cross_each_other_cost_what_they_name() {
+        for (text, want) in [
+            ("0-4000000:2,1-4000000:2".to_owned(), Some(4_000_001)),
+            ("0-4000000:2,0-4000000:3".to_owned(), Some(2_666_668)),
+            ("0-4000000,".repeat(10_000), Some(4_000_001)),
+            ((0..4000).map(|n| format!("{n}-{},", n + 4000)).collect(), Some(8000)),
+            ((0..20_000).map(|n| format!("{},", n * 2)).collect(), Some(20_000)),
+            ("0-4000000:2,".repeat(9), None),
+        ] {
+            assert_eq!(parse(&text).ok().map(|spec| spec.tasks.len()), want, "{text:.40}");
         }
     }
 

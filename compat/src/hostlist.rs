@@ -193,7 +193,9 @@ impl Hostlist {
         self.sort();
         let mut names: Vec<String> = self.iter().collect();
         let before = names.len();
-        names.dedup();
+        // The same name may stand among the padded ones and among the others: `n[215,00-300]` has two of 215.
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
         if names.len() < before {
             *self = Self::from_names(names);
         }
@@ -522,6 +524,17 @@ mod tests {
             assert!(!list.contains(name), "{name}");
         }
         assert_eq!(list.len(), 7);
+    }
+
+    #[test]
+    fn no_name_is_twice_in_a_sorted_list_without_duplicates() {
+        for (text, want) in
+            [("n[215,00-300]", 301), ("n[7,07,7,07]", 2), ("n[1-3],n2", 3), ("n[9-11],n[09-11]", 4), ("a,b,a", 2)]
+        {
+            let mut list = Hostlist::parse(text).unwrap();
+            list.sort_unique();
+            assert_eq!(list.len(), want, "{text}: {list}");
+        }
     }
 
     #[test]

@@ -22,8 +22,14 @@ impl Range {
         (step > 0 && first <= last).then(|| Self { first, last: last - (last - first) % step, step })
     }
 
-    fn len(self) -> u64 {
+    /// How many numbers.
+    pub fn count(self) -> u64 {
         u64::from((self.last - self.first) / self.step) + 1
+    }
+
+    /// True if it leaves no number out.
+    fn is_plain(self) -> bool {
+        self.step == 1 || self.first == self.last
     }
 
     fn contains(self, number: u32) -> bool {
@@ -68,21 +74,53 @@ impl IndexSet {
         Self(count.checked_sub(1).and_then(|last| Range::new(0, last, 1)).into_iter().collect())
     }
 
-    /// The set of all numbers of these ranges. Ranges with step 1 that touch are joined; overlapping ones are taken apart.
+    /// The set of all numbers of these ranges, in any order. Those with step 1 that touch or overlap are joined. The numbers of
+    /// others that overlap are spelled out on the way: their sum is the caller's to bound.
     pub fn from_ranges(ranges: impl IntoIterator<Item = Range>) -> Self {
+        let mut ranges: Vec<Range> = ranges.into_iter().collect();
+        ranges.sort_by_key(|range| (range.first, range.last));
         let mut set = Self::new();
-        for range in ranges {
-            set.insert_range(range);
+        let mut rest = ranges.as_slice();
+        while let Some(first) = rest.first() {
+            let mut last = first.last;
+            let reached = rest.iter().take_while(|range| {
+                let reaches = range.first <= last;
+                last = if reaches { last.max(range.last) } else { last };
+                reaches
+            });
+            let (one, others) = rest.split_at(reached.count());
+            set.append(one);
+            rest = others;
         }
         set
     }
 
+    /// Adds ranges that overlap each other and lie above all that there is.
+    fn append(&mut self, ranges: &[Range]) {
+        let at = self.0.len();
+        match ranges {
+            [] => return,
+            [one] => self.0.push(*one),
+            [first, ..] if ranges.iter().all(|range| range.is_plain()) => {
+                let last = ranges.iter().map(|range| range.last).fold(first.last, u32::max);
+                self.0.push(Range { first: first.first, last, step: 1 });
+            }
+            _ => {
+                let mut numbers: Vec<u32> = ranges.iter().flat_map(|range| range.iter()).collect();
+                numbers.sort_unstable();
+                numbers.dedup();
+                self.0.extend(runs(&numbers));
+            }
+        }
+        self.join_around(at);
+    }
+
     fn insert_range(&mut self, range: Range) {
-        let apart = self.0.iter().all(|have| range.last < have.first || have.last < range.first);
-        if apart {
-            let at = self.0.partition_point(|have| have.first < range.first);
-            self.0.insert(at, range);
-            self.join_around(at);
+        let from = self.0.partition_point(|have| have.last < range.first);
+        let is_apart = self.0.get(from).is_none_or(|have| range.last < have.first);
+        if is_apart {
+            self.0.insert(from, range);
+            self.join_around(from);
         } else {
             range.iter().for_each(|number| self.insert(number));
         }
@@ -90,7 +128,7 @@ impl IndexSet {
 
     /// How many numbers.
     pub fn len(&self) -> u64 {
-        self.0.iter().map(|range| range.len()).sum()
+        self.0.iter().map(|range| range.count()).sum()
     }
 
     /// True without any number.
@@ -100,7 +138,13 @@ impl IndexSet {
 
     /// True if `number` is in the set.
     pub fn contains(&self, number: u32) -> bool {
-        self.0.iter().take_while(|range| range.first <= number).any(|range| range.contains(number))
+        self.place_of(number).is_some()
+    }
+
+    /// The place of the range that holds a number. Ranges do not reach into each other, so only one can.
+    fn place_of(&self, number: u32) -> Option<usize> {
+        let at = self.0.partition_point(|range| range.first <= number).checked_sub(1)?;
+        self.0.get(at).is_some_and(|range| range.contains(number)).then_some(at)
     }
 
     /// The lowest number.
@@ -110,7 +154,7 @@ impl IndexSet {
 
     /// The highest number.
     pub fn last(&self) -> Option<u32> {
-        self.0.iter().map(|range| range.last).max()
+        self.0.last().map(|range| range.last)
     }
 
     /// The ranges, lowest first number first.
@@ -150,8 +194,7 @@ impl IndexSet {
             else {
                 continue;
             };
-            let plain = |range: Range| range.step == 1 || range.first == range.last;
-            if plain(a) && plain(b) && a.last.checked_add(1) == Some(b.first) {
+            if a.is_plain() && b.is_plain() && a.last.checked_add(1) == Some(b.first) {
                 self.0[left] = Range { first: a.first, last: b.last, step: 1 };
                 self.0.remove(left + 1);
             }
@@ -160,7 +203,7 @@ impl IndexSet {
 
     /// Takes a number out; false where it was not in.
     pub fn remove(&mut self, number: u32) -> bool {
-        let Some(at) = self.0.iter().position(|range| range.contains(number)) else { return false };
+        let Some(at) = self.place_of(number) else { return false };
         let range = self.0[at];
         let low = (range.first < number).then(|| Range { last: number.wrapping_sub(range.step), ..range });
         let high = (number < range.last).then(|| Range { first: number.wrapping_add(range.step), ..range });
@@ -201,6 +244,19 @@ impl IndexSet {
     pub fn same_members(&self, other: &Self) -> bool {
         self.len() == other.len() && other.iter().all(|number| self.contains(number))
     }
+}
+
+/// Ascending numbers as ranges: each takes what has the distance of its first two.
+fn runs(numbers: &[u32]) -> Vec<Range> {
+    let mut runs: Vec<Range> = Vec::new();
+    for &number in numbers {
+        match runs.last_mut() {
+            Some(run) if run.first == run.last => *run = Range { last: number, step: number - run.first, ..*run },
+            Some(run) if number - run.last == run.step => run.last = number,
+            _ => runs.push(Range { first: number, last: number, step: 1 }),
+        }
+    }
+    runs
 }
 
 impl FromIterator<u32> for IndexSet {

@@ -87,7 +87,8 @@ pub fn gres(data: &[u8]) {
     let _ = gres::parse_of("gpu", &text);
     let Ok(list) = gres::parse(&text) else { return };
     let shown = gres::show(&list);
-    if !list.is_empty() {
+    // A list of one resource that is named `none` is written as no list at all.
+    if !list.is_empty() && !shown.eq_ignore_ascii_case("none") {
         assert_eq!(gres::parse(&shown), Ok(list), "{shown} is not what was read");
     }
 }
