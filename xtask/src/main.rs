@@ -4,6 +4,7 @@
 //! never stops the checks that say what is broken.
 
 mod borders;
+mod clients;
 mod commands;
 mod context;
 mod deny;

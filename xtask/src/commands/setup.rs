@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Result, bail};
 use clap::Args;
 
+use crate::clients;
 use crate::context::{self, Context, is_root, on_path};
 use crate::rocksdb;
 
@@ -19,6 +20,8 @@ enum Presence {
     Program(&'static str),
     /// libclang with its headers.
     Libclang,
+    /// What the system's Python makes virtual environments with.
+    PythonVenv,
 }
 
 struct Package {
@@ -42,11 +45,17 @@ const PACKAGES: &[Package] = &[
         presence: Presence::Program("busybox"),
         purpose: "the tests make a container image of it",
     },
+    Package {
+        name: "python3-venv",
+        presence: Presence::PythonVenv,
+        purpose: "the tests run Python programs that drive Slurm",
+    },
 ];
 
 /// Runs the command.
 pub fn run(context: &mut Context, _options: &Options) -> Result<()> {
     prepare(context)?;
+    clients::prepare(context)?;
     if let Some(folder) = &context.rocksdb {
         println!("rocksdb: {}", folder.display());
     }
@@ -104,6 +113,11 @@ impl Presence {
     fn is_there(&self) -> bool {
         match self {
             Self::Program(name) => on_path(name) || Path::new("/usr/sbin").join(name).is_file(),
+            Self::PythonVenv => {
+                let mut python = Command::new("/usr/bin/python3");
+                python.args(["-c", "import ensurepip, venv"]).stdin(Stdio::null()).stderr(Stdio::null());
+                python.status().is_ok_and(|status| status.success())
+            }
             Self::Libclang => std::env::var_os("LIBCLANG_PATH").is_some() || libclang_in(Path::new("/usr")),
         }
     }

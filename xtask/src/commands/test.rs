@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::build::EVERYTHING;
 use super::{build, ci, setup};
+use crate::clients;
 use crate::context::{self, Context};
 use crate::parts::Parts;
 use crate::runner::{self, Limits, Tally};
@@ -21,7 +22,7 @@ pub struct Options {}
 /// Runs the command: every part, even when one before it failed, so that one run tells all there is to mend.
 pub fn run(context: &mut Context, _options: &Options) -> Result<()> {
     let mut parts = Parts::default();
-    if !parts.run("setup", || setup::prepare(context)) {
+    if !parts.run("setup", || setup::prepare(context).and_then(|()| clients::prepare(context))) {
         return parts.finish();
     }
     let context = &*context;
