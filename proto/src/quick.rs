@@ -68,6 +68,8 @@ const FRAME_MAX: usize = 16_384;
 const WINDOW_MAX: u32 = (1 << 31) - 1;
 /// The largest frame that we take, as announced.
 const OUR_FRAME_MAX: u32 = 1 << 20;
+/// Headers of one answer, however many frames they come in: without an end they would fill the memory.
+const HEADERS_MAX_BYTES: usize = OUR_FRAME_MAX as usize;
 /// Calls of [`Quick::acts`] under way at a time: fewer than the streams that servers allow.
 const IN_FLIGHT: usize = 100;
 /// What a gRPC message has before it: not compressed, and its length.
@@ -392,6 +394,9 @@ impl Answer {
                 self.close_block(flags)?;
             }
             kind::CONTINUATION if self.block_open => {
+                if self.block.len() + payload.len() > HEADERS_MAX_BYTES {
+                    return Err(CallError::Protocol("the headers are larger than allowed".to_owned()));
+                }
                 self.block.extend_from_slice(payload);
                 self.close_block(flags)?;
             }

@@ -218,3 +218,25 @@ fn a_silent_or_missing_peer_is_an_error() {
         odd.join().unwrap();
     }
 }
+
+#[test]
+fn headers_without_an_end_are_refused() {
+    use std::{io::Write as _, os::unix::net::UnixStream};
+    let (ours, mut peer) = UnixStream::pair().unwrap();
+    let sender = std::thread::spawn(move || {
+        let frame = |kind: u8, len: u32| {
+            let [_, a, b, c] = len.to_be_bytes();
+            let mut frame = vec![a, b, c, kind, 0, 0, 0, 0, 1];
+            frame.resize(frame.len() + len as usize, 0x88);
+            frame
+        };
+        // The client hangs up in between.
+        let _ =
+            peer.write_all(&frame(1, 10)).and_then(|()| (0..).try_for_each(|_: u64| peer.write_all(&frame(9, 16_384))));
+    });
+    match Quick::over(ours).submit(&pb::SubmitRequest::default()) {
+        Err(CallError::Protocol(why)) => assert_eq!(why, "the headers are larger than allowed"),
+        other => panic!("{other:?}"),
+    }
+    sender.join().unwrap();
+}
