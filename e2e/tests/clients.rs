@@ -26,7 +26,9 @@ fn run(program: &str, args: &[&str]) -> (Cluster, String) {
         fs::copy(&script, cluster.work().join(script.file_name().unwrap())).expect("the work folder takes a file");
     }
     let path = format!("{}:{INSTALLED}/bin:/usr/bin:/bin", cluster.dir().join("bin").display());
-    let mut command = Command::new(Path::new(INSTALLED).join("bin").join(program));
+    // A client that waits for ever for what never comes is a failure with its output, not a run that hangs.
+    let mut command = Command::new("timeout");
+    command.arg("300").arg(Path::new(INSTALLED).join("bin").join(program));
     command.args(args).current_dir(cluster.work()).env_clear().uid(UID).gid(UID);
     command.env("PATH", path).env("GPUN_DIR", cluster.dir()).env("HOME", cluster.work());
     command.env("USER", "alice").env("LOGNAME", "alice").env("LANG", "C.UTF-8").env("TZ", "UTC");

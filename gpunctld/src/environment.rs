@@ -62,14 +62,21 @@ const ALLOCATION: &[&str] = &[
     "SLURM_CPUS_PER_TASK",
 ];
 
+/// Ours stand in only where the submitter's environment has none. With `--chdir` the job does not start where it was submitted
+/// from: sbatch says where that was.
+const SUBMITTERS: &[&str] = &["HOME", "LOGNAME", "USER", "TMPDIR", "SLURM_SUBMIT_DIR"];
+
+fn sent(user: &[u8], name: &str) -> bool {
+    user.split(|byte| *byte == 0)
+        .any(|entry| entry.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
+}
+
 /// The whole environment as `NAME=value`, the user's own first.
 pub fn environment(facts: &Facts<'_>, user: &[u8]) -> Vec<Vec<u8>> {
     let mut ours: Vec<(String, String)> =
         slurm_variables(facts).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     ours.extend(component_variables(facts.components));
-    // With `--chdir` the job does not start where it was submitted from; sbatch says where that was.
-    let told = user.split(|byte| *byte == 0).any(|entry| entry.starts_with(b"SLURM_SUBMIT_DIR="));
-    ours.retain(|(name, _)| name != "SLURM_SUBMIT_DIR" || !told);
+    ours.retain(|(name, _)| !SUBMITTERS.contains(&name.as_str()) || !sent(user, name));
     let name = |entry: &[u8]| entry.iter().position(|byte| *byte == b'=').map(|at| entry[..at].to_vec());
     let replaced = |entry: &[u8]| match name(entry) {
         Some(name) => {
@@ -378,7 +385,16 @@ mod tests {
         check(
             &job,
             utf8,
-            &["A=1", "SLURM_SUBMIT_DIR=/from", "HOSTNAME=n1", "EMPTY=", "SLURM_CONF=/x", "NL=a\nb", "HOME=/home/alice"],
+            &[
+                "A=1",
+                "SLURM_SUBMIT_DIR=/from",
+                "HOSTNAME=n1",
+                "EMPTY=",
+                "SLURM_CONF=/x",
+                "NL=a\nb",
+                "HOME=/other",
+                "USER=alice",
+            ],
             &["SLURM_STEP_ID", "bad"],
         );
         let run = job.run.as_ref().unwrap();

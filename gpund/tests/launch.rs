@@ -129,6 +129,22 @@ fn streams_and_work_directory_behave_as_in_slurm() {
         "slurmstepd-n1: error: couldn't chdir to `/no/such/dir': No such file or directory: going to /tmp instead";
     assert_eq!(out, format!("{warning}\n/tmp\n"));
 
+    let instead = "slurmstepd-n1: error: Setting TMPDIR to /tmp\n/tmp\n";
+    for (folder, out) in [
+        ("/tmp/mine", "/tmp/mine\n".to_owned()),
+        ("/tmp", "/tmp\n".to_owned()),
+        (
+            "/tmp/a/b",
+            format!("slurmstepd-n1: error: Unable to create TMPDIR [/tmp/a/b]: No such file or directory\n{instead}"),
+        ),
+        ("/etc/passwd", format!("slurmstepd-n1: error: TMPDIR [/etc/passwd] is not a directory\n{instead}")),
+    ] {
+        let mut spec = node.spec();
+        spec.env.push(format!("TMPDIR={folder}").into());
+        let told = node.run(&spec, "#!/bin/sh\necho $TMPDIR; test -w $TMPDIR\n");
+        assert_eq!((told.0.code, told.1), (0, out));
+    }
+
     // Missing folders of an output file are made; standard error apart; append keeps what is there.
     let mut spec = node.spec();
     let work = spec.work_dir.as_path().to_owned();

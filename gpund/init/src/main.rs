@@ -91,7 +91,7 @@ fn open_stream(name: &str, path: &[u8], flags: i32) -> Result<RawFd, String> {
 fn make_parents(path: &[u8]) {
     for (i, _) in path.iter().enumerate().filter(|&(i, &b)| i > 0 && b == b'/') {
         if let Ok(dir) = c_string(&path[..i]) {
-            let _ = raw::mkdir(&dir);
+            let _ = raw::mkdir(&dir, 0o777);
         }
     }
 }
@@ -104,8 +104,12 @@ fn become_script(task: &Task, streams: [RawFd; 3]) -> i32 {
             return libc::EBADF;
         }
     }
+    let mut env = task.env.clone();
+    for problem in temporary_folder(&mut env) {
+        complain(2, task, &problem);
+    }
     let strings = |list: &[Vec<u8>]| list.iter().map(|s| c_string(s)).collect::<io::Result<Vec<_>>>();
-    let (Ok(argv), Ok(env)) = (strings(&task.argv), strings(&task.env)) else {
+    let (Ok(argv), Ok(env)) = (strings(&task.argv), strings(&env)) else {
         complain(2, task, "execve(): an argument or a variable holds a NUL byte");
         return libc::EINVAL;
     };
@@ -116,6 +120,24 @@ fn become_script(task: &Task, streams: [RawFd; 3]) -> i32 {
     let error = raw::exec(&argv, &env);
     complain(2, task, &exec_problem(&task.argv[0], &error));
     error.raw_os_error().unwrap_or(1)
+}
+
+/// The user's `TMPDIR` is made if it is missing, as Slurm does; where it cannot be, `/tmp` takes its place, with a word about it.
+fn temporary_folder(env: &mut [Vec<u8>]) -> Vec<String> {
+    use std::os::unix::ffi::OsStrExt;
+    let Some(entry) = env.iter_mut().find(|entry| entry.starts_with(b"TMPDIR=")) else { return Vec::new() };
+    let folder = &entry[b"TMPDIR=".len()..];
+    let name = String::from_utf8_lossy(folder).into_owned();
+    let problem = match c_string(folder).and_then(|path| raw::mkdir(&path, 0o700)) {
+        Ok(()) => return Vec::new(),
+        Err(error) if error.raw_os_error() != Some(libc::EEXIST) => {
+            format!("Unable to create TMPDIR [{name}]: {}", text(&error))
+        }
+        Err(_) if std::path::Path::new(std::ffi::OsStr::from_bytes(folder)).is_dir() => return Vec::new(),
+        Err(_) => format!("TMPDIR [{name}] is not a directory"),
+    };
+    *entry = b"TMPDIR=/tmp".to_vec();
+    vec![problem, "Setting TMPDIR to /tmp".to_owned()]
 }
 
 /// The kernel says ENOENT for a missing interpreter too; then it is the interpreter that the user must hear about.

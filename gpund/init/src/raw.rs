@@ -116,9 +116,9 @@ pub fn open(path: &CStr, flags: i32, mode: u32) -> io::Result<RawFd> {
 }
 
 /// Makes a folder.
-pub fn mkdir(path: &CStr) -> io::Result<()> {
+pub fn mkdir(path: &CStr, mode: libc::mode_t) -> io::Result<()> {
     // SAFETY: path ends in NUL and lives through the call.
-    check(unsafe { libc::mkdir(path.as_ptr(), 0o777) }).map(drop)
+    check(unsafe { libc::mkdir(path.as_ptr(), mode) }).map(drop)
 }
 
 /// Changes the working directory.
