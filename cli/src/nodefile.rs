@@ -3,7 +3,7 @@
 use std::{fs, io, path::Path};
 
 use anyhow::{Context, bail};
-use gpun_compat::{hostlist, memory};
+use gpun_compat::{hostlist::Hostlist, memory};
 use toml::{Table, Value};
 
 use crate::cluster::CONFIG_FILE;
@@ -106,15 +106,17 @@ pub fn parse(text: &str, host: &str) -> anyhow::Result<Vec<Node>> {
         let table = entry.as_table().context("`node` has to be written as [[node]]")?;
         let name = table.get("name").and_then(Value::as_str).context("a [[node]] has no name")?;
         let args = arguments(table).with_context(|| format!("[[node]] {name}"))?;
-        for name in hostlist::expand(name).with_context(|| format!("[[node]] {name}"))? {
+        let hosts = Hostlist::parse(name).with_context(|| format!("[[node]] {name}"))?;
+        let total = nodes.len() as u64 + hosts.len();
+        if total > NODES_MAX as u64 {
+            bail!("{total} nodes on one machine: {NODES_MAX} are the most");
+        }
+        for name in hosts.iter() {
             if nodes.iter().any(|node| node.name == name) {
                 bail!("node {name} is named twice");
             }
             nodes.push(Node { name, args: args.clone() });
         }
-    }
-    if nodes.len() > NODES_MAX {
-        bail!("{} nodes on one machine: {NODES_MAX} are the most", nodes.len());
     }
     Ok(nodes)
 }

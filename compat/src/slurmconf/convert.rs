@@ -398,6 +398,10 @@ weight = 10
                 "NodeName=n1\nNodeName=n[1-2]\nPartitionName=p",
                 "  it is named twice; the first counts:\n    slurm.conf:2: NodeName=n1\n",
             ),
+            (
+                "NodeName=a[0-65535]\nNodeName=b1\nPartitionName=p",
+                "  too many nodes are named:\n    slurm.conf:2: NodeName=b1\n",
+            ),
             ("NodeName=n1 CPUs=many\nPartitionName=p", "  it has to be a number:\n    slurm.conf:1: CPUs=many\n"),
             ("NodeName=n1 Frob=1\nPartitionName=p", "  a node has no such parameter:\n    slurm.conf:1: Frob=1\n"),
             ("PartitionName=p Default=MAYBE", "  it has to be YES or NO:\n    slurm.conf:1: Default=MAYBE\n"),

@@ -1,9 +1,9 @@
 //! `NodeName` lines of slurm.conf and `gres.conf`, as `[[node]]`s.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fate, Note, lines::Line};
-use crate::hostlist;
+use crate::hostlist::{self, Hostlist};
 
 /// What a node has, as `[[node]]` says it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -68,10 +68,17 @@ const NOT_CARRIED: &[(&str, &str)] = &[
     ("TRESWeights", "billing weights come with a later version"),
 ];
 
+/// Nodes of a cluster, named twice or not: as many as Slurm can have.
+const NODES_MAX: u64 = 65_536;
+/// Nodes in all the lines of gres.conf together: sixteen lines for each.
+const FILES_MAX: u64 = 16 * NODES_MAX;
+
 /// Reads the nodes, in the order of the file, and says what was not taken over.
 pub fn nodes(lines: &[Line], gres: &[Line], notes: &mut Vec<Note>) -> Vec<(String, Node)> {
     let mut defaults: Vec<(String, String)> = Vec::new();
     let mut out: Vec<(String, Node)> = Vec::new();
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    let mut left = NODES_MAX;
     for line in lines.iter().filter(|line| line.is("NodeName")) {
         let name = line.get("NodeName").unwrap_or_default();
         unknown(line, notes);
@@ -82,20 +89,25 @@ pub fn nodes(lines: &[Line], gres: &[Line], notes: &mut Vec<Note>) -> Vec<(Strin
         }
         let pairs = defaults.iter().chain(&line.pairs).cloned().collect();
         let whole = Line { pairs, ..line.clone() };
-        let hosts = match hostlist::expand(name) {
+        let hosts = match expand(name, &mut left) {
             Ok(hosts) => hosts,
-            Err(error) => {
-                notes.push(note(line, format!("NodeName={name}"), Fate::Wrong, error.to_string()));
+            Err(why) => {
+                notes.push(note(line, format!("NodeName={name}"), Fate::Wrong, why));
                 continue;
             }
         };
         let node = node(&whole, notes);
+        let mut again = Vec::new();
         for host in hosts {
-            if out.iter().any(|(have, _)| *have == host) {
-                notes.push(note(line, format!("NodeName={host}"), Fate::Wrong, "it is named twice; the first counts"));
-                continue;
+            if names.insert(host.clone()) {
+                out.push((host, node.clone()));
+            } else {
+                again.push(host);
             }
-            out.push((host, node.clone()));
+        }
+        if !again.is_empty() {
+            let setting = format!("NodeName={}", hostlist::compress(again));
+            notes.push(note(line, setting, Fate::Wrong, "it is named twice; the first counts"));
         }
     }
     let files = files(gres, notes);
@@ -103,6 +115,13 @@ pub fn nodes(lines: &[Line], gres: &[Line], notes: &mut Vec<Note>) -> Vec<(Strin
         node.gres = node.gres.iter().map(|one| with_files(host, one, &files)).collect();
     }
     out
+}
+
+/// The names in a list, taken from how many may still be named.
+fn expand(list: &str, left: &mut u64) -> Result<Vec<String>, String> {
+    let hosts = Hostlist::parse(list).map_err(|error| error.to_string())?;
+    *left = left.checked_sub(hosts.len()).ok_or("too many nodes are named")?;
+    Ok(hosts.iter().collect())
 }
 
 /// Notes on the keys of a line that are not read.
@@ -179,6 +198,7 @@ type Files = BTreeMap<(Option<String>, String, Option<String>), Vec<String>>;
 fn files(gres: &[Line], notes: &mut Vec<Note>) -> Files {
     let mut files = Files::new();
     let mut default_nodes: Option<String> = None;
+    let mut left = FILES_MAX;
     for line in gres {
         if let Some(how) = line.get("AutoDetect") {
             let text = "devices are found by themselves where a node's sizes are not stated";
@@ -197,16 +217,11 @@ fn files(gres: &[Line], notes: &mut Vec<Note>) -> Files {
         let (Some(name), Some(file)) = (line.get("Name"), line.get("File")) else { continue };
         let kind = line.get("Type").map(str::to_owned);
         let nodes = line.get("NodeName").map(str::to_owned).or_else(|| default_nodes.clone());
-        let hosts: Vec<Option<String>> = match nodes.as_deref().map(hostlist::expand) {
+        let hosts: Vec<Option<String>> = match nodes.as_deref().map(|nodes| expand(nodes, &mut left)) {
             None => vec![None],
             Some(Ok(hosts)) => hosts.into_iter().map(Some).collect(),
-            Some(Err(error)) => {
-                notes.push(note(
-                    line,
-                    format!("NodeName={}", nodes.unwrap_or_default()),
-                    Fate::Wrong,
-                    error.to_string(),
-                ));
+            Some(Err(why)) => {
+                notes.push(note(line, format!("NodeName={}", nodes.unwrap_or_default()), Fate::Wrong, why));
                 continue;
             }
         };
