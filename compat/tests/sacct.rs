@@ -4,6 +4,7 @@
 
 use gpun_compat::format::Shown;
 use gpun_compat::format::sacct::{Listing, list};
+use gpun_compat::format::sacct_json::{Document, Meta};
 use gpun_compat::moment::Style;
 use gpun_compat::option::{self, Context, sacct::List};
 use gpun_core::history::{AttemptEnd, Record, StepId, StepRecord};
@@ -157,20 +158,25 @@ fn printed(line: &str, records: &[Record]) -> Result<String, String> {
     let now_s = SUBMITTED_S as i64 + 6;
     let context = Context { now_s, zone: &TimeZone::UTC, is_root: false };
     let options = option::sacct::parse(&args, &|_| None, &context).map_err(|error| error.text)?;
-    let shown = Shown {
+    let shown = shown(now_s, options.noconvert);
+    let window = options.window(now_s, now_s - 10_000).unwrap();
+    let mut listing = Listing::new(&options, window)?;
+    records.iter().for_each(|record| listing.add(record, &shown));
+    Ok(listing.take())
+}
+
+fn shown(now_s: i64, noconvert: bool) -> Shown<'static> {
+    static UTC: TimeZone = TimeZone::UTC;
+    Shown {
         now_s,
-        zone: &TimeZone::UTC,
+        zone: &UTC,
         style: Style::Standard,
         cluster: "ref",
         user_name: &|_| None,
         def_mem_per_cpu_mib: Some(200),
         bitstr_len: None,
-        noconvert: options.noconvert,
-    };
-    let window = options.window(now_s, now_s - 10_000).unwrap();
-    let mut listing = Listing::new(&options, window)?;
-    records.iter().for_each(|record| listing.add(record, &shown));
-    Ok(listing.take())
+        noconvert,
+    }
 }
 
 #[test]
@@ -268,4 +274,38 @@ fn the_fields_are_listed_as_slurm_lists_them() {
     assert!(fields.starts_with(first) && fields.ends_with("WCKeyID             WorkDir            \n"), "{fields}");
     assert!(list(List::Reasons).stdout.starts_with("None                                    Priority"));
     assert!(list(List::States).stdout.starts_with("PENDING             RUNNING"));
+}
+
+#[test]
+fn a_document_has_what_clients_read() {
+    let mut document = Document::default();
+    let cancelled = ended(70664, JobState::Cancelled, (0, 15));
+    [task(), cancelled, array()].iter().for_each(|record| document.add(record, &shown(SUBMITTED_S as i64 + 6, false)));
+    let meta = Meta { command: vec!["sacct".into(), "--json".into()], version: "24.11.5".into(), ..Meta::default() };
+    let text = document.finish(&meta);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for (at, want) in [
+        ("/jobs/0/job_id", "70665"),
+        ("/jobs/0/state/current", "[\"FAILED\"]"),
+        ("/jobs/0/array/job_id", "70661"),
+        ("/jobs/0/array/task_id/number", "2"),
+        ("/jobs/0/exit_code/status", "[\"ERROR\"]"),
+        ("/jobs/0/exit_code/return_code", "{\"infinite\":false,\"number\":1,\"set\":true}"),
+        ("/jobs/0/steps/0/step/id", "\"70665.batch\""),
+        ("/jobs/0/steps/0/nodes/list", "[\"n1\"]"),
+        ("/jobs/0/time/limit/number", "10"),
+        ("/jobs/0/required/memory_per_cpu/number", "200"),
+        ("/jobs/0/stdout_expanded", "\"/w/slurm-70661_2.out\""),
+        ("/jobs/0/tres/allocated/1", "{\"count\":200,\"id\":2,\"name\":\"\",\"type\":\"mem\"}"),
+        ("/jobs/1/state/current", "[\"CANCELLED\"]"),
+        ("/jobs/1/exit_code/status", "[\"SUCCESS\"]"),
+        ("/jobs/1/steps/0/exit_code/signal/name", "\"TERM\""),
+        ("/jobs/1/kill_request_user", "\"7001\""),
+        ("/jobs/2/array/task", "\"1-3\""),
+        ("/jobs/2/nodes", "\"None assigned\""),
+        ("/jobs/2/steps", "[]"),
+        ("/meta/slurm/version/minor", "\"11\""),
+    ] {
+        assert_eq!(value.pointer(at).map(ToString::to_string).as_deref(), Some(want), "{at}");
+    }
 }

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// The Slurm whose options, output and messages are spoken.
-const SLURM_SPOKEN: &str = "24.11.5";
+pub const SLURM_SPOKEN: &str = "24.11.5";
 
 /// The first line of Slurm's commands' `--version`; tools read its second word.
 pub fn slurm_version() -> String {

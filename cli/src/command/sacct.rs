@@ -1,7 +1,10 @@
 //! `sacct`: jobs and their steps, those that ended too.
 
 use gpun_compat::{
-    format::sacct::{Listing, blob_header, list},
+    format::{
+        sacct::{Listing, blob_header, list},
+        sacct_json::{Document, Meta},
+    },
     moment,
     names::job_state::{self, Name},
     option::{
@@ -17,9 +20,11 @@ use gpun_proto::{
 use jiff::tz::TimeZone;
 
 use crate::{
+    command::help::SLURM_SPOKEN,
     controller,
     display::Display,
     out::{Out, complain},
+    people::People,
     slurm,
 };
 
@@ -108,6 +113,7 @@ fn show(
     let own = &cluster.settings.cluster_name;
     let is_own = |name: &str| name.eq_ignore_ascii_case("all") || name == own;
     let elsewhere = asked.clusters.as_deref().is_some_and(|names| !names.split(',').any(is_own));
+    let mut document = asked.json.then(Document::default);
     let wants_blob = asked.batch_script || asked.env_vars;
     let mut blobs: Vec<(u32, String)> = Vec::new();
     let mut unknown = Vec::new();
@@ -120,12 +126,14 @@ fn show(
                 for record in &chunk.records {
                     if wants_blob {
                         blobs.push((record.view.job.id.0, id_of(record, shown)));
+                    } else if let Some(document) = &mut document {
+                        document.add(record, shown);
                     } else {
                         listing.add(record, shown);
                     }
                 }
             });
-            if unknown.is_empty() && !wants_blob {
+            if unknown.is_empty() && !wants_blob && !asked.json {
                 out.text(&listing.take());
             }
         })?;
@@ -137,8 +145,24 @@ fn show(
     if wants_blob {
         return print_blobs(quick, &blobs, asked.env_vars, out);
     }
-    out.text(&listing.take());
+    match document {
+        Some(document) => out.text(&document.finish(&meta(own))),
+        None => out.text(&listing.take()),
+    }
     Ok(0)
+}
+
+/// Who asks what.
+fn meta(cluster: &str) -> Meta {
+    let command = std::env::args().enumerate().map(|(at, word)| if at == 0 { "sacct".to_owned() } else { word });
+    let mut people = People::default();
+    Meta {
+        command: command.collect(),
+        user: people.name(nix::unistd::Uid::effective().as_raw()),
+        group: nix::unistd::Gid::effective().to_string(),
+        cluster: cluster.to_owned(),
+        version: SLURM_SPOKEN.to_owned(),
+    }
 }
 
 fn id_of(record: &Record, shown: &gpun_compat::format::Shown<'_>) -> String {

@@ -12,6 +12,7 @@ pub mod partition_block;
 pub mod reservation;
 pub mod sacct;
 pub mod sacct_fields;
+pub mod sacct_json;
 pub mod sinfo;
 pub mod sinfo_fields;
 pub mod squeue;

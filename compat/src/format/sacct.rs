@@ -10,6 +10,7 @@ use super::{Report, Shown};
 use crate::names::job_state;
 use crate::names::reason;
 use crate::option::sacct::{Ending, List, Options, USUAL, Window};
+use crate::tres::Tres;
 
 /// One line: a job or a step of it.
 #[derive(Clone, Copy)]
@@ -203,6 +204,43 @@ impl<'a> Line<'a> {
         (!self.is_job() && ended && usage.max_rss_kib > 0 && self.elapsed_s(shown) > 0).then_some(usage)
     }
 
+    /// The job's name, or the step's.
+    pub fn name(&self) -> &'a str {
+        match self.part {
+            Part::Job => &self.record.view.job.spec.name,
+            Part::Batch => "batch",
+            Part::Step(step) => &step.name,
+        }
+    }
+
+    /// What it has or had of everything that is counted.
+    pub fn allocated(&self, shown: &Shown<'_>) -> Tres {
+        let run = self.record.view.job.run.as_ref().filter(|_| self.row.has_run());
+        let Some(run) = run else { return Tres::default() };
+        match self.part {
+            Part::Job => self.row.tres(shown),
+            Part::Batch => {
+                let Some(first) = run.allocs.first() else { return Tres::default() };
+                let mut all = Tres { cpus: first.cpus.len(), memory_mib: first.memory.0, nodes: 1, ..Tres::default() };
+                first.gres.iter().for_each(|gres| all.add_gres(&gres.name, gres.indexes.len()));
+                all
+            }
+            Part::Step(step) => {
+                let nodes = step.nodes.len() as u64;
+                let mut all = Tres { cpus: step.cpus, memory_mib: step.memory.0, nodes, ..Tres::default() };
+                step.gres.iter().for_each(|(name, count)| all.add_gres(name, *count));
+                all
+            }
+        }
+    }
+
+    /// The greatest exit of the steps that `srun` started.
+    pub fn derived_exit(&self) -> ExitStatus {
+        let exits = self.record.steps.iter().map(|step| (step.exit.code, step.exit.signal));
+        let (code, signal) = exits.max().unwrap_or_default();
+        ExitStatus { code, signal }
+    }
+
     /// Number of tasks, for steps.
     pub fn tasks(&self) -> Option<u32> {
         match self.part {
@@ -223,6 +261,23 @@ fn step_name(id: StepId) -> String {
         StepId::Interactive => "interactive".to_owned(),
         StepId::Number(number) => number.to_string(),
     }
+}
+
+/// The lines of a record: the job, its batch script and its steps.
+pub(super) fn lines_of<'a>(record: &'a Record, asked: &'a gpun_core::view::JobView) -> Vec<Line<'a>> {
+    let line = |part| Line {
+        record,
+        row: JobRow::new(&record.view),
+        asked: JobRow::new(asked),
+        part,
+        unit: None,
+        cut: None,
+        expand_patterns: false,
+    };
+    let job = line(Part::Job);
+    let batch = (job.row.has_run() && record.view.job.runs_script()).then(|| line(Part::Batch));
+    let steps = record.steps.iter().map(|step| line(Part::Step(step)));
+    std::iter::once(job).chain(batch).chain(steps).collect()
 }
 
 /// One field of the output.

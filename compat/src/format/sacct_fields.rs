@@ -100,23 +100,7 @@ fn tres(tres: &Tres, line: &Line<'_>, shown: &Shown<'_>) -> String {
 }
 
 fn alloc_tres(line: &Line<'_>, shown: &Shown<'_>) -> String {
-    let run = line.record.view.job.run.as_ref().filter(|_| line.row.has_run());
-    let Some(run) = run else { return String::new() };
-    match line.part {
-        Part::Job => tres(&line.row.tres(shown), line, shown),
-        Part::Batch => {
-            let Some(first) = run.allocs.first() else { return String::new() };
-            let mut all = Tres { cpus: first.cpus.len(), memory_mib: first.memory.0, nodes: 1, ..Tres::default() };
-            first.gres.iter().for_each(|gres| all.add_gres(&gres.name, gres.indexes.len()));
-            tres(&all, line, shown)
-        }
-        Part::Step(step) => {
-            let nodes = step.nodes.len() as u64;
-            let mut all = Tres { cpus: step.cpus, memory_mib: step.memory.0, nodes, ..Tres::default() };
-            step.gres.iter().for_each(|(name, count)| all.add_gres(name, *count));
-            tres(&all, line, shown)
-        }
-    }
+    tres(&line.allocated(shown), line, shown)
 }
 
 fn sampled(line: &Line<'_>, shown: &Shown<'_>, value: impl FnOnce(gpun_core::job::Usage) -> String) -> String {
@@ -235,12 +219,10 @@ fn exit(line: &Line<'_>, _: &Shown<'_>) -> String {
     format!("{}:{}", exit.code, exit.signal)
 }
 
-/// The greatest exit code of the steps that `srun` started.
 fn derived_exit(line: &Line<'_>, _: &Shown<'_>) -> String {
     job(line, |_| {
-        let exits = line.record.steps.iter().map(|step| (step.exit.code, step.exit.signal));
-        let (code, signal) = exits.max().unwrap_or_default();
-        format!("{code}:{signal}")
+        let exit = line.derived_exit();
+        format!("{}:{}", exit.code, exit.signal)
     })
 }
 
@@ -264,14 +246,6 @@ fn short_id(line: &Line<'_>) -> String {
     let number = database_index(line);
     let digit = |place: u32| DIGITS.get(((number >> (5 * place)) & 31) as usize).copied().unwrap_or(b'0');
     std::iter::once('s').chain((0..13).rev().map(|place| char::from(digit(place)))).collect()
-}
-
-fn name(line: &Line<'_>, _: &Shown<'_>) -> String {
-    match line.part {
-        Part::Job => line.record.view.job.spec.name.clone(),
-        Part::Batch => "batch".to_owned(),
-        Part::Step(step) => step.name.clone(),
-    }
 }
 
 fn submit_line(line: &Line<'_>, _: &Shown<'_>) -> String {
@@ -351,7 +325,7 @@ pub static FIELDS: &[Field] = &[
     field("Group", 9, |l, _| job(l, |row| row.view.job.owner.group.clone())),
     field("JobID", -12, |l, s| l.id(s)),
     field("JobIDRaw", -12, |l, _| l.raw_id()),
-    field("JobName", 10, name),
+    field("JobName", 10, |l, _| l.name().to_owned()),
     field("Layout", 9, layout),
     field("Licenses", 10, licenses),
     field("MaxDiskRead", 12, none),

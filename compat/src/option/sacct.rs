@@ -42,6 +42,8 @@ pub struct Options {
     pub nodes_range: Option<(u32, u32)>,
     /// Numbers of CPUs, least and most.
     pub cpus_range: Option<(u32, u32)>,
+    /// Print JSON.
+    pub json: bool,
     /// Only these jobs; `None`: all.
     pub jobs: Option<Vec<Selector>>,
     /// Least time limit, in minutes.
@@ -246,7 +248,7 @@ pub static ROWS: &[Row<Options>] = &[
     row("helpreason", None, Nothing, &[], Done, |o, _| { o.list = o.list.or(Some(List::Reasons)); Ok(()) }, "list the reasons"),
     row("helpstate", None, Nothing, &[], Done, |o, _| { o.list = o.list.or(Some(List::States)); Ok(()) }, "list the states"),
     row("jobs", Some('j'), Value("ids"), &[], Done, jobs, "only these jobs, tasks or steps, such as 17,18_3,19.batch"),
-    row("json", None, Optional("version"), &[], Refused("JSON comes in a later release; use --parsable2"), |_, _| Ok(()), "print JSON"),
+    row("json", None, Optional("version"), &[], Done, |o, _| { o.json = true; Ok(()) }, "print JSON"),
     row("local", None, Nothing, &["SACCT_LOCAL"], Harmless(ONE_CLUSTER), |_, _| Ok(()), "this cluster only"),
     row("long", Some('l'), Nothing, &[], Done, |o, _| { o.format = Some(LONG.to_owned()); Ok(()) }, "many fields"),
     row("name", None, Value("names"), &[], Done, |o, g| { o.names = list(g.value); Ok(()) }, "only jobs of these names"),
