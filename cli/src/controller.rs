@@ -227,6 +227,14 @@ pub fn show_cluster(quick: &mut Quick) -> Result<gpun_proto::core::view::Cluster
     decode(&quick.show_cluster(&pb::ShowClusterRequest {})?.cluster).map_err(unreadable)
 }
 
+/// Asks for accounts, users, associations and qualities of service.
+///
+/// # Errors
+/// [`CallError`].
+pub fn show_accounting(quick: &mut Quick) -> Result<gpun_proto::core::accounting::book::BookView, CallError> {
+    decode(&quick.show_accounting(&pb::ShowAccountingRequest {})?.book).map_err(unreadable)
+}
+
 /// Asks for a change.
 ///
 /// # Errors

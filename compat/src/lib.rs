@@ -45,6 +45,7 @@ pub mod names;
 pub mod option;
 pub mod pattern;
 pub mod reservation;
+pub mod sacctmgr;
 pub mod signal;
 pub mod slurmconf;
 pub mod time;

@@ -82,6 +82,7 @@ fn job(id: u32, user: (&str, u32), change: impl FnOnce(&mut Job, &mut JobSpec)) 
         cancelled_by: None,
         signals: Vec::new(),
         launch_faults: 0,
+        charge: None,
         dependency: None,
         het: None,
         suspension: None,

@@ -70,6 +70,7 @@ fn job(spec: JobSpec) -> Job {
         cancelled_by: None,
         signals: Vec::new(),
         launch_faults: 0,
+        charge: None,
         het: None,
         suspension: None,
     }

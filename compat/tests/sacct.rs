@@ -54,6 +54,7 @@ fn waiting(id: u32, change: impl FnOnce(&mut Job, &mut JobSpec)) -> Record {
         dependency: None,
         het: None,
         suspension: None,
+        charge: None,
     };
     change(&mut job, &mut spec);
     job.spec = Shared::new(spec);

@@ -2,13 +2,16 @@
 
 use crate::{
     Refusal, State, TimeLimit,
+    accounting::{AdminLevel, Book, Change},
     command::{Act, Identity, JobChange},
     job::{Hold, Job, JobState},
 };
 
-/// True for root and the configured operators.
+/// True for root, the configured operators, and users whom accounting makes operators.
 pub fn is_operator(state: &State, who: &Identity) -> bool {
-    who.uid == 0 || state.settings().operators.contains(&who.uid)
+    who.uid == 0
+        || state.settings().operators.contains(&who.uid)
+        || state.book().admin_level(who.uid) >= AdminLevel::Operator
 }
 
 /// Decides whether `who` may do `act` to `job`; acts that concern no job take `None`.
@@ -35,6 +38,8 @@ pub fn decide(state: &State, who: &Identity, act: &Act, job: Option<&Job>) -> Re
                     && change.time_limit.is_none_or(|limit| limit <= job.time_limit || may_grow_to(state, job, limit))
             })
         }
+        // Each change is decided for itself.
+        Act::Account(_) => true,
         Act::Suspend(_)
         | Act::Resume(_)
         | Act::UpdateNode { .. }
@@ -59,4 +64,36 @@ fn may_grow_to(state: &State, job: &Job, limit: TimeLimit) -> bool {
 /// True if `who` may see the script and the environment of a job.
 pub fn may_read_script(state: &State, who: &Identity, job: &Job) -> bool {
     is_operator(state, who) || job.owner.uid == who.uid
+}
+
+/// Decides whether `who` may do a change of accounting. Operators may do everything, but raise nobody above themselves;
+/// coordinators may change what is in their accounts; users may choose among their own accounts.
+///
+/// # Errors
+/// [`Refusal::AccessDenied`].
+pub fn decide_accounting(state: &State, book: &Book, who: &Identity, change: &Change) -> Result<(), Refusal> {
+    let all = who.uid == 0 || state.book().admin_level(who.uid) == AdminLevel::Administrator;
+    let operator = is_operator(state, who);
+    let coordinates = |account: &str| book.coordinates(who.uid, account);
+    let allowed = match change {
+        Change::ChangeUser { admin: Some(level), .. } => all || (operator && *level <= AdminLevel::Operator),
+        _ if operator => true,
+        Change::Found | Change::AddQos { .. } | Change::ChangeQos { .. } | Change::RemoveQos { .. } => false,
+        Change::AddAccount { parent, .. } => parent.as_deref().is_some_and(coordinates),
+        Change::AddUser { .. } => book.user_of(who.uid).is_some_and(|user| !user.coordinates.is_empty()),
+        Change::AddAssociation { place }
+        | Change::ChangeAssociation { place, .. }
+        | Change::RemoveAssociation { place } => coordinates(&place.account),
+        Change::AddCoordinator { account, .. } | Change::RemoveCoordinator { account, .. } => coordinates(account),
+        Change::ChangeAccount { name, parent, .. } => coordinates(name) && parent.as_deref().is_none_or(coordinates),
+        Change::ChangeUser { name, uid: _, default_account: Some(_), admin: None, default_wckey: None } => {
+            book.user_of(who.uid).is_some_and(|user| user.name == *name)
+        }
+        Change::ChangeUser { .. } => false,
+        Change::RemoveUser { name } => book.associations_of(name).all(|one| coordinates(&one.account)),
+        Change::RemoveAccount { name } => {
+            book.account(name).and_then(|one| one.parent.as_deref()).is_some_and(coordinates)
+        }
+    };
+    if allowed { Ok(()) } else { Err(Refusal::AccessDenied) }
 }

@@ -44,6 +44,12 @@ pub enum Broken {
         /// Which.
         index: &'static str,
     },
+    /// Records of accounting contradict each other.
+    #[error("accounting: {what}")]
+    Accounting {
+        /// How.
+        what: &'static str,
+    },
     /// More than one default partition.
     #[error("more than one default partition")]
     DefaultPartition,
@@ -66,6 +72,9 @@ impl State {
         self.jobs.iter().try_for_each(|(id, job)| check_job(self, *id, job))?;
         self.check_nodes()?;
         self.check_indexes()?;
+        if let Some(what) = self.book.broken() {
+            return Err(Broken::Accounting { what });
+        }
         if self.partitions.values().filter(|partition| partition.is_default).count() > 1 {
             return Err(Broken::DefaultPartition);
         }
@@ -140,6 +149,7 @@ impl State {
             ("singletons", rebuilt.singletons == self.singletons),
             ("licences", rebuilt.licenses_taken == self.licenses_taken),
             ("node names", rebuilt.node_names == self.node_names),
+            ("used", rebuilt.used == self.used),
             ("request ends", rebuilt.request_ends == self.request_ends),
         ];
         for (index, same) in pairs {
@@ -159,6 +169,7 @@ impl State {
         self.partitions.values().for_each(|partition| bytes.extend(encode(partition)));
         self.requests.values().for_each(|record| bytes.extend(encode(record)));
         self.reservations.values().for_each(|one| bytes.extend(encode(one)));
+        bytes.extend(encode(&self.book.view("")));
         bytes
     }
 }

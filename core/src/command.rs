@@ -6,7 +6,7 @@
 use minicbor::{Decode, Encode};
 
 use crate::{
-    Attempt, Digest, IndexSet, JobId, MemoryMib, NodeId, RequestId, TimeLimit, TimeMs,
+    Attempt, Digest, IndexSet, JobId, MemoryMib, NodeId, RequestId, TimeLimit, TimeMs, accounting,
     dependency::Dependency,
     history::Forget,
     job::{ExitStatus, NodeAlloc, Owner, SignalScope, Usage},
@@ -21,8 +21,8 @@ use crate::{
 ///
 /// Since 2, request ids are remembered over a jump of the clock. Since 3, there are dependencies, licences, layouts, heterogeneous
 /// and suspended jobs, and a hold of a running job counts once it waits again. Since 4, a job's
-/// reservation has to be there.
-pub const ENTRY_VERSION: u16 = 4;
+/// reservation has to be there. Since 5, accounts, associations and their limits hold.
+pub const ENTRY_VERSION: u16 = 5;
 
 /// One entry of the replicated log: a batch of commands with the leader's time.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -429,6 +429,9 @@ pub enum Act {
         #[n(0)]
         name: String,
     },
+    /// Change accounts, users, associations and qualities of service: all of it or nothing.
+    #[n(40)]
+    Account(#[n(0)] Vec<accounting::Change>),
 }
 
 /// One change of the state.

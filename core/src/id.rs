@@ -33,6 +33,29 @@ id!(
     NodeId(u32)
 );
 
+id!(
+    /// An association's number; never given twice.
+    AssocId(u32)
+);
+id!(
+    /// A quality of service's number; never given twice.
+    QosId(u32)
+);
+
+impl AssocId {
+    /// The key in ordered byte stores: big-endian, so that byte order is number order.
+    pub fn key(self) -> [u8; 4] {
+        self.0.to_be_bytes()
+    }
+}
+
+impl QosId {
+    /// The key in ordered byte stores: big-endian, so that byte order is number order.
+    pub fn key(self) -> [u8; 4] {
+        self.0.to_be_bytes()
+    }
+}
+
 impl JobId {
     /// The key in ordered byte stores: big-endian, so that byte order is number order.
     pub fn key(self) -> [u8; 4] {

@@ -3,7 +3,9 @@
 use minicbor::{Decode, Encode};
 
 use crate::{
-    Attempt, Digest, IndexSet, JobId, MemoryMib, NodeId, Shared, TimeLimit, TimeMs, dependency::Dependency,
+    Attempt, Digest, IndexSet, JobId, MemoryMib, NodeId, Shared, TimeLimit, TimeMs,
+    accounting::{Charge, Policy},
+    dependency::Dependency,
     spec::JobSpec,
 };
 
@@ -166,6 +168,12 @@ pub enum Reason {
     /// Its reservation is gone.
     #[n(26)]
     ReservationDeleted,
+    /// A limit of its association or its quality of service.
+    #[n(40)]
+    Policy(#[n(0)] Policy),
+    /// Its partition is not open to its account.
+    #[n(41)]
+    AccountNotAllowed,
 }
 
 /// How a script ended: its exit code, and the signal that ended it (0 if none).
@@ -433,6 +441,9 @@ pub struct Job {
     /// When this run was stopped, if ever.
     #[n(26)]
     pub suspension: Option<Suspension>,
+    /// Whom it is charged to, where there are accounts.
+    #[n(40)]
+    pub charge: Option<Charge>,
 }
 
 /// When and for how long a run was stopped.

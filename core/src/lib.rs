@@ -9,6 +9,7 @@
 //! | [`id`], [`unit`], [`index_set`] | ids, units, sets of numbers |
 //! | [`spec`], [`layout`], [`dependency`] | what a user asked for, of the cluster and of other jobs |
 //! | [`job`], [`node`], [`partition`], [`settings`] | what the cluster holds |
+//! | [`accounting`] | accounts, users, associations, qualities of service |
 //! | [`command`], [`outcome`] | what may change it, and the answers |
 //! | [`state`], [`apply`] | the whole, and how an entry changes it |
 //! | [`authz`] | who may do what |
@@ -17,6 +18,7 @@
 //! | [`desired`] | what each node shall run |
 //! | [`mirror`] | how records are kept on disk |
 
+pub mod accounting;
 pub mod apply;
 pub mod authz;
 pub mod check;
@@ -41,7 +43,7 @@ pub mod unit;
 pub mod view;
 
 pub use command::{Command, Entry};
-pub use id::{Attempt, Digest, JobId, NodeId, RequestId};
+pub use id::{AssocId, Attempt, Digest, JobId, NodeId, QosId, RequestId};
 pub use index_set::IndexSet;
 pub use outcome::{Outcome, Refusal};
 pub use shared::Shared;

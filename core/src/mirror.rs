@@ -34,12 +34,34 @@ pub enum Table {
     RecordByUser = 18,
     /// Records by the digests of their scripts and environments; nothing in the values.
     RecordBlob = 19,
+    /// Accounts by name.
+    Account = 20,
+    /// Users by name.
+    User = 21,
+    /// Associations by number.
+    Association = 22,
+    /// Qualities of service by number.
+    Qos = 23,
+    /// One record: the next numbers of accounting.
+    AccountingCounters = 24,
 }
 
 impl Table {
     /// All tables that [`crate::State`] is loaded from. Blobs' bytes and the history stay on disk.
-    pub const LOADED: [Self; 7] =
-        [Self::Meta, Self::Settings, Self::Job, Self::Node, Self::Partition, Self::Request, Self::Reservation];
+    pub const LOADED: [Self; 12] = [
+        Self::Meta,
+        Self::Settings,
+        Self::Job,
+        Self::Node,
+        Self::Partition,
+        Self::Request,
+        Self::Reservation,
+        Self::Account,
+        Self::User,
+        Self::Association,
+        Self::Qos,
+        Self::AccountingCounters,
+    ];
 }
 
 /// Takes the changes of records that applying an entry made.

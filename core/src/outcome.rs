@@ -3,7 +3,7 @@
 use minicbor::{Decode, Encode};
 use thiserror::Error;
 
-use crate::{JobId, NodeId};
+use crate::{JobId, NodeId, accounting::Policy};
 
 /// What a command did.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -236,4 +236,40 @@ pub enum Refusal {
     #[n(47)]
     #[error("another reservation has the nodes at that time")]
     ReservationOverlap,
+    /// No such account, or not for this user or partition.
+    #[n(60)]
+    #[error("the account is not known, or not for this user or partition")]
+    Account,
+    /// No such quality of service, or not for this association.
+    #[n(61)]
+    #[error("the quality of service is not known, or not for this association")]
+    Qos,
+    /// Over a limit.
+    #[n(62)]
+    #[error("over a limit of the association or the quality of service")]
+    Policy(#[n(0)] Policy),
+    /// A record of accounting that is not there.
+    #[n(63)]
+    #[error("there is no {what}")]
+    UnknownRecord {
+        /// Which.
+        #[n(0)]
+        what: String,
+    },
+    /// A record of accounting that is there already.
+    #[n(64)]
+    #[error("there is already {what}")]
+    RecordExists {
+        /// Which.
+        #[n(0)]
+        what: String,
+    },
+    /// A record of accounting that others need.
+    #[n(65)]
+    #[error("{what} is in use")]
+    RecordInUse {
+        /// Which.
+        #[n(0)]
+        what: String,
+    },
 }

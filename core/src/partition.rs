@@ -105,6 +105,12 @@ impl Partition {
         self.nodes.is_empty() || self.nodes.iter().any(|node| node == name)
     }
 
+    /// True if jobs of the account may start.
+    pub fn takes_account(&self, account: Option<&str>) -> bool {
+        let named = |accounts: &[String]| account.is_some_and(|account| accounts.iter().any(|name| name == account));
+        (self.allow_accounts.is_empty() || named(&self.allow_accounts)) && !named(&self.deny_accounts)
+    }
+
     /// True if jobs may be submitted.
     pub fn takes_submissions(&self) -> bool {
         matches!(self.state, PartitionState::Up | PartitionState::Down)

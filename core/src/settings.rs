@@ -54,6 +54,31 @@ pub struct Settings {
     /// Licences, in the order of names.
     #[cbor(n(13), default, skip_if = "Vec::is_empty")]
     pub licenses: Vec<License>,
+    /// What of accounting is enforced once there are accounts.
+    #[cbor(n(41), default, skip_if = "Enforce::is_none")]
+    pub enforce: Enforce,
+}
+
+/// What of accounting is enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+#[cbor(map)]
+pub struct Enforce {
+    /// Jobs need an association.
+    #[cbor(n(0), default)]
+    pub associations: bool,
+    /// Limits hold.
+    #[cbor(n(1), default)]
+    pub limits: bool,
+    /// Jobs need a quality of service that their association has.
+    #[cbor(n(2), default)]
+    pub qos: bool,
+}
+
+impl Enforce {
+    /// True if nothing is enforced.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A licence that jobs share.
@@ -85,6 +110,7 @@ impl Default for Settings {
             config_digest: None,
             history_days: None,
             licenses: Vec::new(),
+            enforce: Enforce::default(),
         }
     }
 }

@@ -7,6 +7,7 @@ use imbl::{OrdMap, OrdSet};
 
 use crate::{
     Attempt, Digest, JobId, NodeId, RequestId, Shared, TimeMs,
+    accounting::{Account, Association, Book, Holder, Qos, Used, User},
     job::{ArrayRole, GresAlloc, Job, JobState},
     mirror::{Meta, RequestRecord, Table, decode},
     node::{GresTaken, Liveness, Node},
@@ -53,6 +54,8 @@ pub struct State {
     pub(crate) requests: OrdMap<RequestId, RequestRecord>,
     /// Reservations.
     pub(crate) reservations: OrdMap<String, Shared<Reservation>>,
+    /// Accounts, users, associations and qualities of service.
+    pub(crate) book: Book,
 
     // Derived from the above; rebuilt by `load`, proved by `check`.
     /// How many jobs use a blob.
@@ -79,6 +82,8 @@ pub struct State {
     pub(crate) singletons: OrdSet<(NameKey, JobId)>,
     /// Licences that jobs have.
     pub(crate) licenses_taken: OrdMap<String, u64>,
+    /// What jobs use of limits.
+    pub(crate) used: OrdMap<Holder, Shared<Used>>,
     /// Request ids by the time they are forgotten.
     pub(crate) request_ends: OrdSet<(TimeMs, RequestId)>,
 }
@@ -341,6 +346,23 @@ impl State {
             | Table::RecordByTime
             | Table::RecordByUser
             | Table::RecordBlob => {}
+            Table::Account => {
+                let account: Shared<Account> = decode(value).map_err(fail)?;
+                self.book.accounts.insert(account.name.clone(), account);
+            }
+            Table::User => {
+                let user: Shared<User> = decode(value).map_err(fail)?;
+                self.book.users.insert(user.name.clone(), user);
+            }
+            Table::Association => {
+                let association: Shared<Association> = decode(value).map_err(fail)?;
+                self.book.associations.insert(association.id, association);
+            }
+            Table::Qos => {
+                let qos: Shared<Qos> = decode(value).map_err(fail)?;
+                self.book.qos.insert(qos.id, qos);
+            }
+            Table::AccountingCounters => self.book.counters = decode(value).map_err(fail)?,
         }
         Ok(())
     }
@@ -353,9 +375,11 @@ impl State {
             partitions: std::mem::take(&mut self.partitions),
             requests: std::mem::take(&mut self.requests),
             reservations: std::mem::take(&mut self.reservations),
+            book: std::mem::take(&mut self.book),
             ..Self::default()
         };
         let loaded = std::mem::replace(self, bare);
+        self.book.index();
         self.request_ends = self.requests.iter().map(|(id, record)| (record.forget, *id)).collect();
         for mut node in loaded.nodes.into_iter().map(|(_, node)| node) {
             node.make_mut().taken = Default::default();
@@ -381,6 +405,7 @@ impl State {
 
     /// Enters a job into the indexes.
     pub(crate) fn index_job(&mut self, job: &Shared<Job>) {
+        self.charge(job);
         if job.state == JobState::Pending {
             self.queue.insert(queue_key(job), job.clone());
             if let Some(dependency) = &job.dependency {
@@ -416,6 +441,7 @@ impl State {
 
     /// Takes a job out of the indexes.
     pub(crate) fn unindex_job(&mut self, job: &Job) {
+        self.discharge(job);
         if job.state == JobState::Pending {
             self.queue.remove(&queue_key(job));
             if let Some(dependency) = &job.dependency {

@@ -13,6 +13,10 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
 use build::*;
 use gpun_core::{
     Attempt, Command, Entry, IndexSet, JobId, MemoryMib, NodeId, RequestId, State, TimeLimit, TimeMs,
+    accounting::{
+        AdminLevel, Change, Edit, Fairshare, Limit, PreemptMode, QosChange, QosFlag, QosListChange, Rule, RuleChange,
+        Tres, change::Place, limit::LimitEdit,
+    },
     command::{
         Act, ENTRY_VERSION, Ended, EndedHow, JobChange, JobEvent, JobRef, JobReport, NodeChange, PartitionChange,
         Placement,
@@ -25,12 +29,13 @@ use gpun_core::{
     node::{GresInventory, Inventory},
     partition::{Partition, PartitionState},
     reservation::{Flag, Reservation, ReservationChange},
-    settings::{License, Settings},
+    settings::{Enforce, License, Settings},
     spec::{ArrayRequest, GresRequest, JobSpec, LicenseRequest, MemoryRequest, OpenMode, WarnSignal},
 };
 
 /// All recorded logs, the newest last.
-const FILES: [&str; 6] = ["entries_v1", "entries_v2", "entries_v3", "entries_v4", "entries_v5", "entries_v6"];
+const FILES: [&str; 7] =
+    ["entries_v1", "entries_v2", "entries_v3", "entries_v4", "entries_v5", "entries_v6", "entries_v7"];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -231,8 +236,13 @@ fn entries() -> Vec<Entry> {
         config_digest: Some(digest(9)),
         history_days: None,
         licenses: Vec::new(),
+        enforce: Enforce::default(),
     };
-    let licensed = Settings { licenses: vec![License { name: "matlab".into(), total: 4 }], ..settings.clone() };
+    let licensed = Settings {
+        licenses: vec![License { name: "matlab".into(), total: 4 }],
+        enforce: Enforce { associations: true, limits: true, qos: true },
+        ..settings.clone()
+    };
     let keep = Settings { history_days: Some(30), ..licensed.clone() };
     let configure_keep = Command::Configure { settings: Box::new(keep), partitions: Vec::new() };
     let forget = Forget {
@@ -372,9 +382,104 @@ fn entries() -> Vec<Entry> {
         entry(55, vec![act(Act::Resume(jobs(9)))]),
         entry(56, vec![act(Act::UpdateReservation { name: "none".into(), change: Box::new(reservation_change) })]),
         entry(57, vec![act(Act::DeleteReservation { name: "none".into() })]),
+        entry(58, vec![act(Act::Account(accounting()))]),
+        entry(59, vec![act(Act::Account(less_accounting()))]),
         entry(20, vec![Command::Tick]),
         entry(5000, vec![Command::Tick]),
         entry(5001, vec![configure_keep, Command::ForgetHistory(vec![forget])]),
+    ]
+}
+
+fn place_of(account: &str, user: Option<&str>, partition: Option<&str>) -> Place {
+    Place { account: account.into(), user: user.map(Into::into), partition: partition.map(Into::into) }
+}
+
+/// Every change of accounting that adds or changes, with every field set.
+fn accounting() -> Vec<Change> {
+    let text = |text: &str| Some(text.to_owned());
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let gpus = Tres::Gres { name: "gpu".into(), kind: text("a100") };
+    let limit = |rule, tres, value| LimitEdit { limit: Limit { rule, tres }, value };
+    let rules = RuleChange {
+        fairshare: Some(Fairshare::Shares(10)),
+        priority: Edit::To(5),
+        limits: vec![
+            limit(Rule::MaxJobs, None, Some(3)),
+            limit(Rule::GrpTres, Some(gpus), Some(4)),
+            limit(Rule::GrpTres, Some(Tres::License("matlab".into())), Some(1)),
+            limit(Rule::MaxJobs, None, None),
+        ],
+        qos: QosListChange::Differ { add: names(&["high"]), remove: names(&["normal"]) },
+        default_qos: Edit::To("high".into()),
+    };
+    let other_rules = RuleChange {
+        fairshare: Some(Fairshare::Parent),
+        priority: Edit::Clear,
+        qos: QosListChange::Exactly(names(&["high"])),
+        default_qos: Edit::Clear,
+        ..RuleChange::default()
+    };
+    let quality = QosChange {
+        description: text("first"),
+        priority: Some(100),
+        grace_s: Some(30),
+        preempt: QosListChange::Exactly(names(&["normal"])),
+        preempt_mode: Some(PreemptMode::Requeue),
+        preempt_exempt_s: Edit::To(60),
+        flags: Some(vec![QosFlag::NoReserve]),
+        flags_add: vec![QosFlag::DenyOnLimit],
+        flags_remove: vec![QosFlag::NoReserve],
+        usage_factor_millionths: Some(500_000),
+        usage_threshold_millionths: Edit::To(100_000),
+        limits: vec![limit(Rule::MaxTresPerUser, Some(Tres::Cpu), Some(4))],
+    };
+    let account = |name: &str, parent: Option<String>| Change::AddAccount {
+        name: name.into(),
+        description: "in words".into(),
+        organization: "org".into(),
+        parent,
+    };
+    vec![
+        Change::Found,
+        account("lab", None),
+        account("optics", text("lab")),
+        account("chem", None),
+        Change::AddQos { name: "high".into() },
+        Change::AddQos { name: "gone".into() },
+        Change::ChangeQos { name: "high".into(), change: Box::new(quality) },
+        Change::AddUser { name: "alice".into(), uid: Some(1001) },
+        Change::AddUser { name: "bob".into(), uid: None },
+        Change::AddAssociation { place: place_of("lab", Some("alice"), None) },
+        Change::AddAssociation { place: place_of("optics", Some("alice"), Some("batch")) },
+        Change::AddAssociation { place: place_of("chem", Some("bob"), None) },
+        Change::ChangeAssociation { place: place_of("lab", Some("alice"), None), change: Box::new(rules) },
+        Change::ChangeAssociation { place: place_of("optics", None, None), change: Box::new(other_rules) },
+        Change::ChangeAccount {
+            name: "optics".into(),
+            description: text("light"),
+            organization: text("sci"),
+            parent: text("chem"),
+        },
+        Change::ChangeUser {
+            name: "alice".into(),
+            uid: Some(1001),
+            default_account: text("optics"),
+            admin: Some(AdminLevel::Operator),
+            default_wckey: text("key"),
+        },
+        Change::AddCoordinator { account: "lab".into(), user: "alice".into() },
+        Change::AddCoordinator { account: "chem".into(), user: "alice".into() },
+    ]
+}
+
+/// Every change that takes away.
+fn less_accounting() -> Vec<Change> {
+    vec![
+        Change::RemoveCoordinator { account: "chem".into(), user: "alice".into() },
+        Change::RemoveAssociation { place: place_of("lab", Some("alice"), None) },
+        Change::RemoveAccount { name: "lab".into() },
+        Change::RemoveUser { name: "bob".into() },
+        Change::RemoveQos { name: "gone".into() },
     ]
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use gpun_core::{
     Digest, MemoryMib, TimeLimit,
     partition::{Partition, PartitionState},
-    settings::{License, Settings},
+    settings::{Enforce, License, Settings},
 };
 use serde::Deserialize;
 use toml::Spanned;
@@ -57,6 +57,25 @@ struct Controller {
 struct Accounting {
     /// Ended jobs are remembered for so many days; for ever if not given.
     keep_days: Option<u32>,
+    /// What holds once there are accounts: `associations`, `limits`, `qos`. Each but the first needs it.
+    enforce: Vec<EnforceFile>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum EnforceFile {
+    Associations,
+    Limits,
+    Qos,
+}
+
+impl Accounting {
+    fn enforce(&self) -> Enforce {
+        let has = |what| self.enforce.contains(&what);
+        let (limits, qos) = (has(EnforceFile::Limits), has(EnforceFile::Qos));
+        // Limits and qualities of service are an association's: a job without one would go past them.
+        Enforce { associations: has(EnforceFile::Associations) || limits || qos, limits, qos }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -133,7 +152,7 @@ impl Config {
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
         let lines = Lines(text);
-        let mut settings = settings(&file.cluster, lines)?;
+        let mut settings = Settings { enforce: file.accounting.enforce(), ..settings(&file.cluster, lines)? };
         settings.history_days = file.accounting.keep_days;
         let mut partitions =
             file.partitions.iter().map(|partition| lines.partition(partition)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -304,6 +323,7 @@ mod tests {
             ),
             ("[cluster]\nnode_down_s = 1\n", "line 2: cluster.node_down_s is 1"),
             ("[cluster]\nlicenses = \"a:b\"\n", "line 2: cluster.licenses"),
+            ("[accounting]\nenforce = [\"all\"]\n", "line 2"),
             ("[cluster]\noperators = [\"no-such-user\"]\n", "line 2: cluster.operators names"),
         ];
         for (text, needle) in rows {
@@ -317,6 +337,19 @@ mod tests {
         let config = Config::parse("").unwrap();
         assert_eq!(config.partitions, [Partition::all_nodes("main")]);
         assert_eq!(config.settings.first_job_id, 1);
+    }
+
+    #[test]
+    fn what_is_enforced_needs_associations() {
+        for (list, want) in [
+            ("", (false, false, false)),
+            ("\"associations\"", (true, false, false)),
+            ("\"limits\"", (true, true, false)),
+            ("\"associations\", \"limits\", \"qos\"", (true, true, true)),
+        ] {
+            let enforce = Config::parse(&format!("[accounting]\nenforce = [{list}]\n")).unwrap().settings.enforce;
+            assert_eq!((enforce.associations, enforce.limits, enforce.qos), want, "{list}");
+        }
     }
 
     #[test]

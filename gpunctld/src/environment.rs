@@ -305,6 +305,7 @@ mod tests {
             cancelled_by: None,
             signals: Vec::new(),
             launch_faults: 0,
+            charge: None,
             dependency: None,
             het: None,
             suspension: None,

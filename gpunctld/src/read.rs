@@ -8,6 +8,9 @@ use std::{
 use arc_swap::ArcSwap;
 use gpun_core::{
     IndexSet, MemoryMib, NodeId, Shared, State, TimeMs,
+    accounting::book::BookView,
+    authz::is_operator,
+    command::Identity,
     command::JobRef,
     job::{ArrayRole, GresAlloc, Job, Reason},
     node::Node,
@@ -256,5 +259,22 @@ fn shortage_name(shortage: &Shortage) -> String {
         Shortage::Memory => "memory".to_owned(),
         Shortage::Gres(name) => format!("gres/{name}"),
         Shortage::Kept => "kept for jobs before it".to_owned(),
+    }
+}
+
+/// Accounting, as it is shown to one caller.
+pub fn book_view(state: &State, who: &Identity, caller: String) -> BookView {
+    let mut gres: Vec<String> =
+        state.nodes().flat_map(|node| &node.inventory.gres).map(|gres| gres.name.clone()).collect();
+    gres.sort();
+    gres.dedup();
+    let book = state.book();
+    let active = book.associations_all().map(|one| (one.id, state.submitted_by(one.id))).filter(|(_, jobs)| *jobs > 0);
+    BookView {
+        is_operator: is_operator(state, who),
+        caller,
+        gres,
+        active: active.collect(),
+        ..book.view(&state.settings().cluster_name)
     }
 }

@@ -4,6 +4,7 @@ use std::{pin::Pin, sync::Arc};
 
 use gpun_core::{
     Command, Digest, JobId, Outcome, Refusal, RequestId, State,
+    accounting::Change,
     authz::may_read_script,
     command::{Act, Blob, Identity, JobRef, Submit},
     job::Owner,
@@ -109,6 +110,9 @@ impl Controller for Rpc {
                 None => return Ok(Response::new(pb::ActReply { outcome: encode(&unknown_user()) })),
             }
         }
+        if let Act::Account(changes) = &mut act {
+            self.fill_in_uids(changes).await?;
+        }
         let outcome = self.proposer.propose(Command::Act { who, act }).await.map_err(not_taken)?;
         Ok(Response::new(pb::ActReply { outcome: encode(&outcome) }))
     }
@@ -188,6 +192,17 @@ impl Controller for Rpc {
     async fn show_cluster(&self, _: Request<pb::ShowClusterRequest>) -> Result<Response<pb::ShowClusterReply>, Status> {
         let view = cluster_view(&*self.fresh_view().await?, &self.about, clock_now());
         Ok(Response::new(pb::ShowClusterReply { cluster: encode(&view) }))
+    }
+
+    async fn show_accounting(
+        &self,
+        request: Request<pb::ShowAccountingRequest>,
+    ) -> Result<Response<pb::ShowAccountingReply>, Status> {
+        let who = caller(&request)?;
+        let state = self.fresh_view().await?;
+        let caller = self.owner(who.clone()).await?.user;
+        let book = encode(&crate::read::book_view(&state, &who, caller));
+        Ok(Response::new(pb::ShowAccountingReply { book }))
     }
 
     async fn why(&self, request: Request<pb::WhyRequest>) -> Result<Response<pb::WhyReply>, Status> {
@@ -276,6 +291,23 @@ impl Rpc {
         let users = self.users.clone();
         let owner = tokio::task::spawn_blocking(move || users.owner(who.uid, who.gid));
         owner.await.map_err(|error| Status::internal(error.to_string()))
+    }
+
+    /// Numbers of users that a change names: the log holds what was known when it was asked for.
+    async fn fill_in_uids(&self, changes: &mut [Change]) -> Result<(), Status> {
+        let users = self.users.clone();
+        let mut filled = changes.to_vec();
+        let filled = tokio::task::spawn_blocking(move || {
+            for change in &mut filled {
+                if let Change::AddUser { name, uid } | Change::ChangeUser { name, uid, .. } = change {
+                    *uid = users.uid_of_name(name);
+                }
+            }
+            filled
+        });
+        let filled = filled.await.map_err(|error| Status::internal(error.to_string()))?;
+        changes.clone_from_slice(&filled);
+        Ok(())
     }
 
     async fn submit_job(

@@ -53,10 +53,14 @@ impl Users {
         found.or_else(|| name.parse().ok())
     }
 
+    /// The number of a user by name.
+    pub fn uid_of_name(&self, name: &str) -> Option<u32> {
+        User::from_name(name).ok().flatten().map(|user| user.uid.as_raw())
+    }
+
     /// The number of a user named by name or number.
     pub fn uid(&self, name: &str) -> Option<u32> {
-        let found = User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
-        found.or_else(|| name.parse().ok())
+        self.uid_of_name(name).or_else(|| name.parse().ok())
     }
 }
 

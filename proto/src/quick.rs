@@ -544,6 +544,10 @@ impl Quick {
         show_cluster, "ShowCluster", ShowClusterRequest, ShowClusterReply
     );
     unary!(
+        /// Accounts, users, associations and qualities of service.
+        show_accounting, "ShowAccounting", ShowAccountingRequest, ShowAccountingReply
+    );
+    unary!(
         /// Why a job waits.
         why, "Why", WhyRequest, WhyReply
     );

@@ -71,6 +71,9 @@ impl Controller for Echo {
     async fn show_cluster(&self, _: Request<pb::ShowClusterRequest>) -> Answer<pb::ShowClusterReply> {
         no()
     }
+    async fn show_accounting(&self, _: Request<pb::ShowAccountingRequest>) -> Answer<pb::ShowAccountingReply> {
+        no()
+    }
     async fn why(&self, _: Request<pb::WhyRequest>) -> Answer<pb::WhyReply> {
         no()
     }

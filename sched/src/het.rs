@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gpun_core::{
     Shared,
+    accounting::policy::Tally,
     job::{HetRole, Job, Reason},
 };
 
@@ -23,6 +24,7 @@ struct Saved<'a> {
     searches: Vec<[Search; 2]>,
     placements: usize,
     licenses: BTreeMap<&'a str, u64>,
+    tally: Tally,
 }
 
 impl<'a> Planner<'a> {
@@ -47,10 +49,11 @@ impl<'a> Planner<'a> {
             return Next::Stop;
         }
         let saved = self.save();
-        let failed = components
-            .iter()
-            .zip(&open)
-            .find(|(component, parts)| !self.licenses_free_for(component) || !self.start(component, None, parts));
+        let mut over = None;
+        let failed = components.iter().zip(&open).find(|(component, parts)| {
+            over = self.state.policy_of(component, Some(&self.tally));
+            over.is_some() || !self.licenses_free_for(component) || !self.start(component, None, parts)
+        });
         match failed {
             None => {
                 let placements = self.plan.placements.split_off(saved.placements);
@@ -59,6 +62,10 @@ impl<'a> Planner<'a> {
             }
             Some((component, parts)) => {
                 self.restore(saved);
+                if let Some(policy) = over {
+                    components.iter().for_each(|job| self.judge(job, Verdict::of(Reason::Policy(policy))));
+                    return Next::Job;
+                }
                 self.wait_together(&components, component, parts)
             }
         }
@@ -103,6 +110,7 @@ impl<'a> Planner<'a> {
             searches: self.shapes.iter().map(|shape| shape.search).collect(),
             placements: self.plan.placements.len(),
             licenses: self.licenses_started.clone(),
+            tally: self.tally.clone(),
         }
     }
 
@@ -121,5 +129,6 @@ impl<'a> Planner<'a> {
         }
         self.plan.placements.truncate(saved.placements);
         self.licenses_started = saved.licenses;
+        self.tally = saved.tally;
     }
 }

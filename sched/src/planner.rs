@@ -4,6 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use gpun_core::{
     JobId, State, TimeMs,
+    accounting::policy::Tally,
     command::Placement,
     job::{ArrayRole, Job, Reason},
     partition::Partition,
@@ -71,6 +72,8 @@ pub(crate) struct Planner<'a> {
     array_started: BTreeMap<JobId, u32>,
     /// Licences given by this plan.
     pub(crate) licenses_started: BTreeMap<&'a str, u64>,
+    /// What this plan started, as limits count it.
+    pub(crate) tally: Tally,
     started: BTreeMap<JobId, Started>,
     tests: u64,
     pub(crate) plan: Plan,
@@ -103,6 +106,7 @@ impl<'a> Planner<'a> {
             reservations: Vec::new(),
             array_started: BTreeMap::new(),
             licenses_started: BTreeMap::new(),
+            tally: Tally::default(),
             started: BTreeMap::new(),
             tests: 0,
             plan: Plan { made_at: now, ..Plan::default() },
@@ -196,6 +200,10 @@ impl<'a> Planner<'a> {
             }
             if !self.array_may_start(job) {
                 self.judge(job, Verdict::of(Reason::ArrayTaskLimit));
+                return Next::Job;
+            }
+            if let Some(policy) = self.state.policy_of(job, Some(&self.tally)) {
+                self.judge(job, Verdict::of(Reason::Policy(policy)));
                 return Next::Job;
             }
             if !self.licenses_free_for(job) {
@@ -294,6 +302,7 @@ impl<'a> Planner<'a> {
             self.table.start(slot, share, later, end);
             self.views.iter_mut().for_each(|view| view.update(&self.table, slot));
         }
+        self.tally.start(self.state, job);
         for (name, count) in job.spec.licenses_needed() {
             *self.licenses_started.entry(name).or_insert(0) += count;
         }

@@ -38,6 +38,9 @@ pub(crate) fn of_job_itself(state: &State, job: &Job, now: TimeMs) -> Option<Ver
     if job.spec.deadline.is_some_and(late) {
         return Some(Verdict::of(Reason::DeadLine));
     }
+    if let Some(policy) = state.policy_of(job, None) {
+        return Some(Verdict::of(Reason::Policy(policy)));
+    }
     (!state.array_may_start(job)).then(|| Verdict::of(Reason::ArrayTaskLimit))
 }
 
@@ -47,6 +50,9 @@ pub(crate) fn of_partition(job: &Job, partition: &Partition) -> Option<Reason> {
         PartitionState::Up | PartitionState::Drain => {}
         PartitionState::Down => return Some(Reason::PartitionDown),
         PartitionState::Inactive => return Some(Reason::PartitionInactive),
+    }
+    if !partition.takes_account(job.spec.account.as_deref()) {
+        return Some(Reason::AccountNotAllowed);
     }
     if job.time_limit > partition.max_time {
         return Some(Reason::PartitionTimeLimit);

@@ -10,7 +10,7 @@ fn instead(name: &str) -> &'static str {
     match name {
         "srun" | "salloc" => "until then, submit a script with sbatch",
         "sattach" | "sbcast" => "it needs steps, which come with srun",
-        "sacctmgr" | "sshare" | "sreport" => "there are no accounts and shares yet",
+        "sshare" | "sreport" => "accounts and limits are shown by sacctmgr",
         "sprio" => "priorities are shown by `squeue -o '%i %Q'`, reasons by `gpun why JOB`",
         _ => "",
     }

@@ -8,6 +8,7 @@ pub mod import;
 pub mod later;
 pub mod links;
 pub mod sacct;
+pub mod sacctmgr;
 pub mod sbatch;
 pub mod scancel;
 pub mod scontrol;
@@ -66,6 +67,7 @@ fn slurm(name: &str, args: &[String]) -> u8 {
         "squeue" => squeue::run(args),
         "sinfo" => sinfo::run(args),
         "scancel" => scancel::run(args),
+        "sacctmgr" => sacctmgr::run(args),
         "scontrol" => scontrol::run(args),
         _ => later::run(name, args),
     }

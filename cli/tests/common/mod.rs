@@ -15,6 +15,7 @@ use std::{
 use gpun_proto::{
     core::{
         Command, Digest, Entry, IndexSet, JobId, MemoryMib, Outcome, RequestId, State, TimeLimit, TimeMs,
+        accounting::book::BookView,
         command::{Act, Blob, ENTRY_VERSION, Identity, JobRef, Placement, Submit},
         job::{ArrayRole, Job, NodeAlloc, Owner, Reason},
         mirror::{MirrorSink, Table},
@@ -270,6 +271,13 @@ impl Controller for Service {
             licenses: Vec::new(),
         };
         Ok(Response::new(pb::ShowClusterReply { cluster: encode(&cluster) }))
+    }
+
+    async fn show_accounting(&self, _: Request<pb::ShowAccountingRequest>) -> Answer<pb::ShowAccountingReply> {
+        let held = self.0.lock().unwrap();
+        let book = held.state.book().view(&held.state.settings().cluster_name);
+        let book = BookView { caller: "alice".to_owned(), ..book };
+        Ok(Response::new(pb::ShowAccountingReply { book: encode(&book) }))
     }
 
     async fn why(&self, request: Request<pb::WhyRequest>) -> Answer<pb::WhyReply> {

@@ -2,6 +2,8 @@
 
 use gpun_core::Refusal;
 
+use super::reason;
+
 /// A message with Slurm's number for it (as `scontrol errnumstr` takes it).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
@@ -142,6 +144,9 @@ pub fn of(refusal: &Refusal, doing: Doing) -> String {
         Refusal::Prefer => 2133,
         Refusal::BatchFeatures => 2114,
         Refusal::CircularDependency => 2071,
+        Refusal::Account => 2045,
+        Refusal::Qos => 2066,
+        Refusal::Policy(_) => 2050,
         other => return other.to_string(),
     };
     text(number).to_owned()
@@ -151,6 +156,10 @@ pub fn of(refusal: &Refusal, doing: Doing) -> String {
 pub fn submission(refusal: &Refusal) -> String {
     let said = of(refusal, Doing::Submit);
     match refusal {
+        Refusal::Policy(policy) => {
+            let limit = reason::limit(*policy);
+            format!("sbatch: error: {limit}\nsbatch: error: Batch job submission failed: {said}\n")
+        }
         Refusal::Memory | Refusal::CpusPerNode | Refusal::Layout => {
             format!("sbatch: error: {said}\nsbatch: error: Batch job submission failed: {}\n", text(2014))
         }

@@ -1,5 +1,6 @@
 //! Why a job waits or how it ended, as Slurm writes it.
 
+use gpun_core::accounting::{Policy, Rule, TresClass};
 use gpun_core::job::{EndCause, Reason};
 use gpun_core::view::JobView;
 
@@ -63,10 +64,59 @@ pub fn text(reason: Reason) -> String {
         Reason::Licenses => "Licenses",
         Reason::Reservation => "Reservation",
         Reason::ReservationDeleted => "ReservationDeleted",
+        Reason::AccountNotAllowed => "AccountNotAllowed",
+        Reason::Policy(policy) => return limit(policy),
         Reason::DeadLine => "DeadLine",
         Reason::DependencyNeverSatisfied => "DependencyNeverSatisfied",
     };
     plain.to_owned()
+}
+
+/// A limit by the name that Slurm gives it as a reason.
+pub fn limit(policy: Policy) -> String {
+    use Rule::*;
+    let whose = if policy.of_qos { "QOS" } else { "Assoc" };
+    let class = policy.tres.unwrap_or(TresClass::Other);
+    let resource = match class {
+        TresClass::Cpu => "Cpu",
+        TresClass::Memory => "Mem",
+        TresClass::Energy => "Energy",
+        TresClass::Node => "Node",
+        TresClass::Billing => "Billing",
+        TresClass::Gres => "GRES",
+        TresClass::License => "License",
+        TresClass::Other => "Unknown",
+    };
+    // Of an association memory is `Mem`, of a quality of service `Memory`, but for what all have together.
+    let long = if policy.of_qos && class == TresClass::Memory { "Memory" } else { resource };
+    // The oldest of the names end in a word that the others do not have.
+    let old = if matches!(class, TresClass::Cpu | TresClass::Node) { "Limit" } else { "" };
+    let upper = if class == TresClass::Cpu { "CPU" } else { resource };
+    let only_cpu = if class == TresClass::Cpu { "Limit" } else { "" };
+    match policy.rule {
+        GrpJobs | GrpJobsAccrue => format!("{whose}GrpJobsLimit"),
+        GrpSubmit => format!("{whose}GrpSubmitJobsLimit"),
+        GrpWallMin => format!("{whose}GrpWallLimit"),
+        GrpTres if class == TresClass::Memory => format!("{whose}GrpMemLimit"),
+        GrpTres => format!("{whose}Grp{resource}{old}"),
+        GrpTresMin => format!("{whose}Grp{upper}Minutes{only_cpu}"),
+        GrpTresRunMin => format!("{whose}Grp{upper}RunMinutes{only_cpu}"),
+        MaxJobs | MaxJobsAccrue => format!("{whose}MaxJobsLimit"),
+        MaxSubmit => format!("{whose}MaxSubmitJobLimit"),
+        MaxWallMin => format!("{whose}MaxWallDurationPerJobLimit"),
+        MaxTres => format!("{whose}Max{long}PerJob{old}"),
+        MaxTresPerNode => format!("{whose}Max{long}PerNode"),
+        MaxTresMin => format!("{whose}Max{long}MinutesPerJob{only_cpu}"),
+        MinTres if class == TresClass::Cpu => "QOSMinCpuNotSatisfied".to_owned(),
+        MinTres => format!("QOSMin{long}"),
+        MinPriority => format!("{whose}MinPrioThreshold"),
+        MaxJobsPerUser | MaxJobsAccruePerUser => "QOSMaxJobsPerUserLimit".to_owned(),
+        MaxSubmitPerUser => "QOSMaxSubmitJobPerUserLimit".to_owned(),
+        MaxTresPerUser | MaxTresRunMinPerUser => format!("QOSMax{long}PerUser{old}"),
+        MaxJobsPerAccount | MaxJobsAccruePerAccount => "MaxJobsPerAccount".to_owned(),
+        MaxSubmitPerAccount => "MaxSubmitJobsPerAccount".to_owned(),
+        MaxTresPerAccount | MaxTresRunMinPerAccount => format!("Max{long}PerAccount"),
+    }
 }
 
 /// A job's reason as `squeue` shows it: the nodes that are missing are named.
@@ -89,6 +139,31 @@ pub fn word(view: &JobView) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_have_slurms_names() {
+        let rows = [
+            (true, Rule::MaxTresPerUser, Some(TresClass::Cpu), "QOSMaxCpuPerUserLimit"),
+            (true, Rule::MaxTresPerUser, Some(TresClass::Memory), "QOSMaxMemoryPerUser"),
+            (true, Rule::MaxTresPerUser, Some(TresClass::Gres), "QOSMaxGRESPerUser"),
+            (true, Rule::MaxJobsPerUser, None, "QOSMaxJobsPerUserLimit"),
+            (true, Rule::MaxSubmitPerUser, None, "QOSMaxSubmitJobPerUserLimit"),
+            (true, Rule::MaxWallMin, None, "QOSMaxWallDurationPerJobLimit"),
+            (true, Rule::GrpTres, Some(TresClass::Node), "QOSGrpNodeLimit"),
+            (true, Rule::MinTres, Some(TresClass::Cpu), "QOSMinCpuNotSatisfied"),
+            (false, Rule::GrpTres, Some(TresClass::Cpu), "AssocGrpCpuLimit"),
+            (false, Rule::GrpTres, Some(TresClass::Memory), "AssocGrpMemLimit"),
+            (false, Rule::GrpTres, Some(TresClass::Gres), "AssocGrpGRES"),
+            (false, Rule::GrpTresMin, Some(TresClass::Cpu), "AssocGrpCPUMinutesLimit"),
+            (false, Rule::MaxJobs, None, "AssocMaxJobsLimit"),
+            (false, Rule::MaxTres, Some(TresClass::Node), "AssocMaxNodePerJobLimit"),
+            (false, Rule::MaxTres, Some(TresClass::Memory), "AssocMaxMemPerJob"),
+            (false, Rule::MaxTresMin, Some(TresClass::Cpu), "AssocMaxCpuMinutesPerJobLimit"),
+        ];
+        for (of_qos, rule, tres, want) in rows {
+            assert_eq!(text(Reason::Policy(Policy { of_qos, rule, tres })), want);
+        }
+    }
 
     #[test]
     fn reasons_have_slurms_names() {

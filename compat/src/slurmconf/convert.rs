@@ -70,7 +70,8 @@ fn globals(line: &Line, made: &mut Imported) {
                 Ok((value, text)) => {
                     made.cluster.retain(|(have, _)| *have != ours);
                     made.cluster.push((ours, value));
-                    (Fate::Carried, text.unwrap_or_else(|| format!("cluster.{ours}")))
+                    let table = if ours == ENFORCE { "accounting" } else { "cluster" };
+                    (Fate::Carried, text.unwrap_or_else(|| format!("{table}.{ours}")))
                 }
                 Err(why) => (Fate::Wrong, why),
             },
@@ -87,6 +88,7 @@ fn cluster_value(key: &str, value: &str) -> Result<(String, Option<String>), Str
     let number = || value.parse::<u64>().map_err(|_| "it has to be a number".to_owned());
     Ok(match key {
         "name" | "licenses" => (text(value), None),
+        ENFORCE => enforced(value)?,
         "def_mem_per_cpu" => (text(&format!("{}M", number()?)), None),
         "node_down_s" => {
             let seconds = number()?;
@@ -96,6 +98,30 @@ fn cluster_value(key: &str, value: &str) -> Result<(String, Option<String>), Str
         }
         _ => (number()?.to_string(), None),
     })
+}
+
+/// The one key that is of `[accounting]`.
+const ENFORCE: &str = "enforce";
+
+/// What of accounting holds, and a word for what is left out.
+fn enforced(value: &str) -> Result<(String, Option<String>), String> {
+    let (mut kept, mut left) = (Vec::new(), Vec::new());
+    for word in value.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        match word.to_lowercase().as_str() {
+            "none" | "0" => kept.clear(),
+            "all" | "1" => kept.extend(["associations", "limits", "qos"]),
+            "associations" => kept.push("associations"),
+            "limits" => kept.push("limits"),
+            "qos" => kept.push("qos"),
+            "nojobs" | "nosteps" | "safe" | "wckeys" => left.push(word),
+            _ => return Err(format!("`{word}` is none of associations, limits, qos, all, none")),
+        }
+    }
+    kept.sort_unstable();
+    kept.dedup();
+    let list: Vec<String> = kept.into_iter().map(text).collect();
+    let word = (!left.is_empty()).then(|| format!("accounting.{ENFORCE}, without {}", left.join(", ")));
+    Ok((format!("[{}]", list.join(", ")), word))
 }
 
 /// The nodes of a `NodeSet` line: by name, or by feature.
@@ -126,7 +152,11 @@ impl Imported {
     /// As `gpunion.toml`; `from` names the file that it was made from.
     pub fn to_toml(&self, from: &str) -> String {
         let mut out = format!("# Made from {from} by `gpun import`.\n\n[cluster]\n");
-        for (key, value) in &self.cluster {
+        for (key, value) in self.cluster.iter().filter(|(key, _)| *key != ENFORCE) {
+            line(&mut out, key, value);
+        }
+        for (key, value) in self.cluster.iter().filter(|(key, _)| *key == ENFORCE) {
+            out.push_str("\n[accounting]\n");
             line(&mut out, key, value);
         }
         for (name, keys) in &self.partitions {
@@ -289,6 +319,21 @@ PartitionName=debug Nodes=n[1-4] Default=YES DefaultTime=10:00 PriorityJobFactor
 PartitionName=held Nodes=ALL MaxTime=UNLIMITED State=DOWN
 PartitionName=priv Nodes=fast AllowAccounts=chem,physics MaxNodes=1 OverSubscribe=NO
 ";
+
+    #[test]
+    fn what_of_accounting_holds() {
+        let rows = [
+            ("associations,limits,qos", Some("[\"associations\", \"limits\", \"qos\"]"), None),
+            ("Limits, SAFE", Some("[\"limits\"]"), Some("accounting.enforce, without SAFE")),
+            ("all", Some("[\"associations\", \"limits\", \"qos\"]"), None),
+            ("none", Some("[]"), None),
+            ("users", None, None),
+        ];
+        for (value, right, word) in rows {
+            let made = enforced(value).ok();
+            assert_eq!(made, right.map(|list| (list.to_owned(), word.map(str::to_owned))), "{value}");
+        }
+    }
 
     #[test]
     fn a_whole_cluster() {

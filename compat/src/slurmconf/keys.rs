@@ -18,7 +18,6 @@ const CONTAINERS: &str = "every job runs in a container of its own, which tracks
 const OWN_ACCOUNTING: &str = "history is kept in the controller's own state";
 const AUTHENTICATION: &str = "the kernel says who calls";
 const PLANNER: &str = "the planner has no such knobs: it plans at every change, with backfill";
-const LATER_ACCOUNTING: &str = "accounts and their limits come with a later version";
 const LATER_PRIORITY: &str =
     "priorities come from arrival, --priority and --nice until fair-share comes with a later version";
 const LATER_HOOKS: &str = "prologs and epilogs come with a later version";
@@ -32,7 +31,7 @@ const MESSAGES: &str = "messages need no such tuning";
 /// All of them.
 pub const KEYS: &[(&str, Becomes)] = &[
     ("AccountingStorageBackupHost", NotNeeded(OWN_ACCOUNTING)),
-    ("AccountingStorageEnforce", NotCarried(LATER_ACCOUNTING)),
+    ("AccountingStorageEnforce", Key("enforce")),
     ("AccountingStorageExternalHost", NotNeeded(OWN_ACCOUNTING)),
     ("AccountingStorageHost", NotNeeded(OWN_ACCOUNTING)),
     ("AccountingStorageParameters", NotNeeded(OWN_ACCOUNTING)),

@@ -24,7 +24,7 @@ const CARRIED: &[(&str, &str, Form)] = &[
 const NOT_CARRIED: &[(&str, &str)] = &[
     ("AllocNodes", "jobs may be submitted from everywhere"),
     ("AllowGroups", "use allow_accounts"),
-    ("AllowQos", "qualities of service come with a later version"),
+    ("AllowQos", "partitions that are open to some qualities of service come with a later version"),
     ("Alternate", "name several partitions with --partition"),
     ("CpuBind", "jobs are bound to the CPUs that they were given"),
     ("DefCpuPerGPU", "ask with --cpus-per-gpu"),

@@ -28,6 +28,7 @@ impl Applying<'_> {
             Act::CreateReservation(wanted) => self.create_reservation(who, act, wanted).map(|_| 1),
             Act::UpdateReservation { name, change } => self.update_reservation(who, act, name, change),
             Act::DeleteReservation { name } => self.delete_reservation(who, act, name),
+            Act::Account(changes) => self.change_accounting(who, changes),
         }
     }
 
@@ -72,7 +73,8 @@ impl Applying<'_> {
             | Act::UpdatePartition { .. }
             | Act::CreateReservation(_)
             | Act::UpdateReservation { .. }
-            | Act::DeleteReservation { .. } => Ok(()),
+            | Act::DeleteReservation { .. }
+            | Act::Account(_) => Ok(()),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Every change of a job goes through [`Applying::change`], which keeps the indexes and the nodes' accounts in step and marks
 //! the record for the mirror.
 
+mod accounting;
 mod act;
 mod depend;
 mod het;
@@ -19,6 +20,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     Command, Digest, Entry, JobId, NodeId, Outcome, Refusal, RequestId, Shared, State, TimeMs,
+    accounting::Book,
     command::{Act, ENTRY_VERSION},
     history::{self, AttemptEnd, Forget},
     job::Job,
@@ -61,6 +63,8 @@ struct Dirty {
     requests: BTreeSet<RequestId>,
     settings: bool,
     reservations: BTreeSet<String>,
+    /// Accounting before the entry, if it changed.
+    book: Option<Book>,
 }
 
 /// An entry being applied.
@@ -185,6 +189,9 @@ impl Applying<'_> {
         mirror.put(Table::Meta, SINGLE, encode(&state.meta));
         if dirty.settings {
             mirror.put(Table::Settings, SINGLE, encode(&*state.settings));
+        }
+        if let Some(before) = dirty.book {
+            accounting::mirror_changes(&before, &state.book, mirror);
         }
         for id in dirty.jobs {
             match state.jobs.get(&id) {

@@ -116,10 +116,15 @@ fn fits(state: &State, placement: &Placement) -> Result<(), Refusal> {
     if !state.licenses_free_for(job) {
         return stale("licences are taken");
     }
+    if state.policy_of(job, None).is_some() {
+        return stale("a limit is reached");
+    }
     if !state.array_may_start(job) {
         return stale("the array runs as many tasks as it may");
     }
-    let open = state.partition(&placement.partition).is_some_and(|partition| partition.starts_jobs());
+    let account = job.spec.account.as_deref();
+    let takes = |partition: &Partition| partition.starts_jobs() && partition.takes_account(account);
+    let open = state.partition(&placement.partition).is_some_and(|partition| takes(partition));
     if !open || !state.partitions_of(job).any(|partition| partition.name == placement.partition) {
         return stale("the partition changed");
     }

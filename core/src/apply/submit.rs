@@ -3,6 +3,7 @@
 use super::{Applying, depend::admit_dependency, license::admit_licenses};
 use crate::{
     Attempt, JobId, MemoryMib, Refusal, Shared, State, TimeLimit,
+    accounting::Charge,
     command::{Blob, Submit},
     dependency::Dependency,
     job::{ArrayRole, ArrayShape, ExitStatus, HetRole, Hold, Job, JobState, Owner, Reason},
@@ -21,6 +22,7 @@ struct Admitted {
     spec: JobSpec,
     time_limit: TimeLimit,
     dependency: Option<Dependency>,
+    charge: Option<Charge>,
 }
 
 impl Applying<'_> {
@@ -32,9 +34,7 @@ impl Applying<'_> {
         if let Some(job) = self.state.request(submit.request) {
             return Ok(job);
         }
-        let time_limit = self.state.would_accept(&submit.owner, &submit.spec)?;
-        let asked = submit.spec.dependency.as_ref();
-        let dependency = asked.map(|asked| admit_dependency(self.state, None, asked)).transpose()?.flatten();
+        let first = self.admit_component(&submit.owner, &submit.spec)?;
         let blobs = &submit.blobs;
         let missing = |digest| !self.state.has_blob(digest) && !blobs.iter().any(|blob| blob.digest == *digest);
         if missing(&submit.script) || missing(&submit.environment) {
@@ -54,7 +54,6 @@ impl Applying<'_> {
         self.state.request_ends.insert((forget, submit.request));
         self.dirty.requests.insert(submit.request);
 
-        let first = Admitted { spec: submit.spec.clone(), time_limit, dependency };
         let components: Vec<Admitted> = std::iter::once(first).chain(further).collect();
         for (component, offset) in components.into_iter().zip(0..) {
             self.enter_new(JobId(id.0 + offset), component, het(offset), &submit);
@@ -66,7 +65,7 @@ impl Applying<'_> {
 
     /// Makes the record of a job that was taken.
     fn enter_new(&mut self, id: JobId, admitted: Admitted, het: Option<HetRole>, submit: &Submit) {
-        let Admitted { spec, time_limit, dependency } = admitted;
+        let Admitted { spec, time_limit, dependency, charge } = admitted;
         let hold = match (spec.hold, spec.priority) {
             (true, _) => Hold::User,
             (false, Some(0)) => Hold::Admin,
@@ -98,6 +97,7 @@ impl Applying<'_> {
             cancelled_by: None,
             signals: Vec::new(),
             launch_faults: 0,
+            charge,
             dependency: dependency.map(Shared::new),
             het,
             suspension: None,
@@ -116,13 +116,19 @@ impl Applying<'_> {
         if last.saturating_add(submit.components.len() as u32) >= self.state.settings.max_job_id {
             return Err(Refusal::NoJobIds);
         }
-        let admit = |spec: &JobSpec| {
-            let time_limit = self.state.would_accept(&submit.owner, spec)?;
-            let asked = spec.dependency.as_ref();
-            let dependency = asked.map(|asked| admit_dependency(self.state, None, asked)).transpose()?.flatten();
-            Ok(Admitted { spec: spec.clone(), time_limit, dependency })
-        };
-        submit.components.iter().map(admit).collect()
+        submit.components.iter().map(|spec| self.admit_component(&submit.owner, spec)).collect()
+    }
+
+    fn admit_component(&self, owner: &Owner, spec: &JobSpec) -> Result<Admitted, Refusal> {
+        let time_limit = self.state.would_accept(owner, spec)?;
+        let asked = spec.dependency.as_ref();
+        let dependency = asked.map(|asked| admit_dependency(self.state, None, asked)).transpose()?.flatten();
+        let mut spec = spec.clone();
+        let charge = self.state.charged(owner, &spec)?.map(|charged| {
+            (spec.account, spec.qos) = (charged.account, charged.qos);
+            charged.charge
+        });
+        Ok(Admitted { spec, time_limit, dependency, charge })
     }
 
     /// Counts a use of a blob; writes its bytes at the first.
@@ -189,12 +195,7 @@ fn admit_to(state: &State, owner: &Owner, spec: &JobSpec, partition: &Partition)
         return Err(Refusal::PartitionInactive);
     }
     let root = owner.uid == 0;
-    let account = spec.account.as_deref().unwrap_or_default();
-    let named = |accounts: &[String]| accounts.iter().any(|name| name == account);
-    if (partition.root_only && !root)
-        || (!partition.allow_accounts.is_empty() && !root && !named(&partition.allow_accounts))
-        || named(&partition.deny_accounts)
-    {
+    if partition.root_only && !root {
         return Err(Refusal::PartitionAccess);
     }
     for name in spec.node_list.iter().chain(&spec.exclude) {
@@ -368,6 +369,11 @@ impl State {
         if let Some(dependency) = &spec.dependency {
             admit_dependency(self, None, dependency)?;
         }
-        admit(self, owner, spec)
+        // A partition that is not known stands before an account that is not.
+        let partitions_known = spec.partitions.iter().all(|name| self.partition(name).is_some());
+        let charged = if partitions_known { self.charged(owner, spec)? } else { None };
+        let limit = admit(self, owner, spec)?;
+        charged.map_or(Ok(()), |charged| self.admit_charge(charged.charge, owner, spec))?;
+        Ok(limit)
     }
 }

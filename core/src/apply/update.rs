@@ -17,6 +17,14 @@ impl Applying<'_> {
         }
         let mut changed = job.clone();
         changed.make_mut().take_change(change, hold);
+        if change.account.is_some() || change.qos.is_some() || change.partitions.is_some() {
+            let job = changed.make_mut();
+            if let Some(charged) = self.state.charged(&job.owner, &job.spec)? {
+                let spec = job.spec.make_mut();
+                (spec.account, spec.qos) = (charged.account, charged.qos);
+                job.charge = Some(charged.charge);
+            }
+        }
         // A job that was once taken is looked at again only for what concerns its place: its nodes may be away for now.
         let again = needs_pending(change) || change.time_limit.is_some() || change.account.is_some();
         if job.state == JobState::Pending && again {
