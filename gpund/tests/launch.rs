@@ -223,7 +223,7 @@ fn signals_go_to_the_script_its_group_or_all() {
     let node = Node::new();
     // One child in the script's group, one in a session of its own.
     let script = "#!/bin/sh\ntrap 'echo script' USR1\n\
-        sh -c 'trap \"echo group\" USR1; while :; do sleep 0.02; done' &\n\
+        sh -c 'trap \"echo group\" USR1; echo ready; while :; do sleep 0.02; done' &\n\
         setsid sh -c 'trap \"echo session\" USR1; echo ready; while :; do sleep 0.02; done' &\n\
         while :; do sleep 0.02; done\n";
     let rows = [(Target::Script, "script"), (Target::Group, "group script"), (Target::All, "group script session")];
@@ -231,7 +231,7 @@ fn signals_go_to_the_script_its_group_or_all() {
         let spec = node.spec();
         let mut job = node.launch(&spec, script);
         job.until_running();
-        until("all have started", || out(&spec).contains("ready"));
+        until("both children have their traps", || out(&spec).matches("ready").count() == 2);
         job.signal(10, to);
         let heard = || {
             let mut words: Vec<String> = out(&spec).split_whitespace().map(str::to_owned).collect();
