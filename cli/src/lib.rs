@@ -11,6 +11,7 @@ pub mod daemon;
 pub mod display;
 pub mod environment;
 pub mod login;
+mod man;
 pub mod nodefile;
 mod out;
 pub mod people;

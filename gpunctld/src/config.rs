@@ -302,7 +302,39 @@ fn hosts(text: &str) -> anyhow::Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    /// The keys that a table of the file may have, as the reader itself lists them for one that is none.
+    fn keys(table: &str) -> BTreeSet<String> {
+        let error = toml::from_str::<File>(&format!("{table}\nno_such_key = 1\n")).unwrap_err();
+        let (_, known) = error.message().split_once("expected").unwrap();
+        known.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    /// The keys that a part of the manual page speaks of.
+    fn described(page: &str, title: &str) -> BTreeSet<String> {
+        let part = page.split(".SS ").find(|part| part.lines().next() == Some(title)).unwrap_or_default();
+        let part = part.split(".SH").next().unwrap_or_default();
+        let terms = part.split(".TP\n").skip(1);
+        terms.map(|term| term.trim_start_matches("\\fB").split("\\fR").next().unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_manual_page_has_every_key() {
+        let page = include_str!("../../man/man5/gpunion.toml.5");
+        for table in ["[cluster]", "[controller]", "[accounting]", "[[partition]]"] {
+            assert!(keys(table).len() > 1, "{table}");
+            assert_eq!(keys(table), described(page, table), "{table}: the page is made from cli/src/man/keys.rs");
+        }
+        for table in keys("") {
+            assert!(
+                !described(page, &format!("[{table}]")).is_empty()
+                    || !described(page, &format!("[[{table}]]")).is_empty()
+            );
+        }
+    }
 
     #[test]
     fn what_is_wrong_is_said_with_its_line_or_name() {

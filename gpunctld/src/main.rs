@@ -53,3 +53,24 @@ fn main() -> anyhow::Result<()> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     runtime.block_on(serve::run(&args.dir))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_manual_page_has_every_option() {
+        let mut command = Args::command();
+        command.build();
+        let options: BTreeSet<String> =
+            command.get_arguments().filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
+        let page = include_str!("../../man/man8/gpunctld.8").replace("\\-", "-");
+        let terms = page.split(".TP\n\\fB--").skip(1).filter_map(|term| term.split(['=', '\\']).next());
+        let terms: BTreeSet<String> = terms.map(|term| format!("--{term}")).collect();
+        assert_eq!(options, terms, "the page is made from cli/src/man/own.rs");
+    }
+}

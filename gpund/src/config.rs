@@ -182,7 +182,34 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+
     use super::*;
+
+    /// The terms of a manual page's section, up to the end of the bold words.
+    fn terms(page: &str, section: &str) -> BTreeSet<String> {
+        let part = page.split(".SH ").find(|part| part.lines().next() == Some(section)).unwrap_or_default();
+        let terms = part.split(".TP\n\\fB").skip(1).filter_map(|term| term.split("\\fR").next());
+        terms.map(|term| term.replace("\\-", "-")).collect()
+    }
+
+    #[test]
+    fn the_manual_pages_have_every_key_and_option() {
+        let error = toml::from_str::<Machine>("no_such_key = 1\n").unwrap_err();
+        let (_, known) = error.message().split_once("expected").unwrap();
+        let keys: BTreeSet<String> = known.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        let page = include_str!("../../man/man5/gpund.toml.5");
+        assert_eq!(keys, terms(page, "KEYS"), "the page is made from cli/src/man/keys.rs");
+        let mut command = Args::command();
+        command.build();
+        let options: BTreeSet<String> =
+            command.get_arguments().filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
+        let page = terms(include_str!("../../man/man8/gpund.8"), "OPTIONS");
+        let page = page.iter().map(|term| term.split('=').next().unwrap_or_default().to_owned()).collect();
+        assert_eq!(options, page, "the page is made from cli/src/man/own.rs");
+    }
 
     fn args(rest: &[&str]) -> Result<Args, String> {
         let line = ["gpund", "--dir", "/d", "--node", "n1", "--controller", "127.0.0.1:1"];

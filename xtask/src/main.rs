@@ -45,6 +45,8 @@ enum Task {
     Soak(commands::soak::Options),
     /// Run the readers of outside input under a fuzzer
     Fuzz(commands::fuzz::Options),
+    /// Write the manual pages and the list of options from the tables
+    Man(commands::man::Options),
     /// Prove the invariants by absence: crate borders, tidiness, licences
     Ci(commands::ci::Options),
 }
@@ -69,6 +71,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test(options) => commands::test::run(&mut context, &options),
         Task::Soak(options) => commands::soak::run(&mut context, &options),
         Task::Fuzz(options) => commands::fuzz::run(&context, &options),
+        Task::Man(options) => commands::man::run(&mut context, &options),
         Task::Ci(options) => commands::ci::run(&context, &options),
     }
 }

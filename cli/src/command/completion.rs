@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
-use gpun_compat::option::{Flag, Support, sbatch, scancel, scontrol, sinfo, squeue};
+use gpun_compat::option::{Flag, Support, scontrol};
 use serde_json::json;
 
 use crate::{
     args::{Args, Usage},
-    command::{OWN, SLURM_NAMES},
+    command::{self, OWN, SLURM_NAMES},
     out::Out,
 };
 
@@ -48,14 +48,7 @@ pub fn run(args: &Args, out: &mut Out) -> anyhow::Result<u8> {
 
 /// The flags of a Slurm command that are not refused.
 fn flags(name: &str) -> Vec<&'static Flag> {
-    let all = match name {
-        "sbatch" => sbatch::COMMAND.flags(),
-        "squeue" => squeue::COMMAND.flags(),
-        "sinfo" => sinfo::COMMAND.flags(),
-        "scancel" => scancel::COMMAND.flags(),
-        "scontrol" => scontrol::COMMAND.flags(),
-        _ => Vec::new(),
-    };
+    let all = command::flags(name).unwrap_or_default();
     all.into_iter().filter(|flag| !matches!(flag.support, Support::Refused(_))).collect()
 }
 
@@ -105,16 +98,23 @@ fn fish() -> String {
         let about = usage.about.lines().next().unwrap_or_default();
         let _ = writeln!(out, "complete -c gpun -n __fish_use_subcommand -a {name} -d {}", quoted(about));
         for opt in usage.all_options() {
-            let long = opt.name.trim_start_matches('-');
+            let (kind, long) = match opt.name.strip_prefix("--") {
+                Some(long) => ("-l", long),
+                None => ("-s", opt.name.trim_start_matches('-')),
+            };
             let needs = if opt.value.is_some() { " -r" } else { "" };
             let _ = writeln!(
                 out,
-                "complete -c gpun -n '__fish_seen_subcommand_from {name}' -l {long}{needs} -d {}",
+                "complete -c gpun -n '__fish_seen_subcommand_from {name}' {kind} {long}{needs} -d {}",
                 quoted(opt.help)
             );
         }
     }
     for name in SLURM_NAMES {
+        let _ = writeln!(out, "complete -c gpun -n __fish_use_subcommand -a {name} -d {}", quoted("as in Slurm"));
+        for word in operands(name) {
+            let _ = writeln!(out, "complete -c {name} -a {word}");
+        }
         for flag in flags(name) {
             let short = flag.short.map(|letter| format!(" -s {letter}")).unwrap_or_default();
             let needs = if flag.takes == gpun_compat::option::Takes::Nothing { "" } else { " -r" };
@@ -128,14 +128,51 @@ fn fish() -> String {
 mod tests {
     use super::*;
 
+    /// What bash offers behind a line whose last word is being typed.
+    fn offered(line: &[&str]) -> String {
+        let words: Vec<String> = line.iter().map(|word| format!("'{word}'")).collect();
+        let script = format!(
+            "{}\nCOMP_WORDS=({}); COMP_CWORD={}; _gpun; echo \"${{COMPREPLY[*]}}\"",
+            bash(),
+            words.join(" "),
+            line.len() - 1
+        );
+        let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
     #[test]
-    fn every_shell_offers_every_table() {
+    fn bash_offers_what_the_tables_say() {
+        for (line, right) in [
+            (&["sbatch", "--cpus-per-t"][..], "--cpus-per-task"),
+            (&["sacct", "--starttim"], "--starttime"),
+            (&["sacctmgr", "--readon"], "--readonly"),
+            (&["gpun", "squeue", "--only-j"], "--only-job-state"),
+            (&["gpun", "install-l"], "install-links"),
+            (&["gpun", "down", "--keep"], "--keep-jobs"),
+            (&["/opt/bin/scontrol", "requeueh"], "requeuehold"),
+            (&["sbatch", "--mail-ty"], ""),
+        ] {
+            assert_eq!(offered(line), right, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn every_shell_offers_every_command_and_option() {
         for script in [bash(), fish()] {
-            for needle in ["sbatch", "cpus-per-task", "install-links", "nodes", "keep-jobs"] {
-                assert!(script.contains(needle), "{needle}");
+            for usage in OWN {
+                let options = usage.all_options().map(|opt| opt.name.trim_start_matches('-'));
+                for word in options.chain([own_name(usage)]) {
+                    assert!(script.contains(word), "{}: {word}", usage.command);
+                }
+            }
+            for name in SLURM_NAMES {
+                assert!(script.contains(name), "{name}");
+                assert!(flags(name).iter().all(|flag| script.contains(flag.long)), "{name}");
             }
         }
-        let checked = std::process::Command::new("bash").args(["-n", "-c", &bash()]).status().unwrap();
-        assert!(checked.success());
+        // zsh runs bash's through its own bashcompinit.
+        assert!(bash().contains("complete -o filenames -F _gpun gpun sbatch"));
     }
 }

@@ -7,6 +7,7 @@ pub mod help;
 pub mod import;
 pub mod later;
 pub mod links;
+pub mod man;
 pub mod sacct;
 pub mod sacctmgr;
 pub mod sbatch;
@@ -20,6 +21,8 @@ pub mod why;
 
 use std::{ffi::OsString, path::Path};
 
+use gpun_compat::option::{self, Flag};
+
 use crate::{
     args::{Args, Usage},
     out::{Out, complain},
@@ -32,7 +35,7 @@ pub const SLURM_NAMES: [&str; 16] = [
 ];
 
 /// gpun's own commands.
-pub const OWN: [&Usage; 8] = [
+pub const OWN: [&Usage; 9] = [
     &up::USAGE,
     &down::USAGE,
     &status::USAGE,
@@ -41,7 +44,22 @@ pub const OWN: [&Usage; 8] = [
     &control::USAGE,
     &links::USAGE,
     &completion::USAGE,
+    &man::USAGE,
 ];
+
+/// The options of a Slurm command; `None` for one that this version does not have yet.
+pub fn flags(name: &str) -> Option<Vec<&'static Flag>> {
+    Some(match name {
+        "sacct" => option::sacct::COMMAND.flags(),
+        "sacctmgr" => sacctmgr::FLAGS.iter().collect(),
+        "sbatch" => option::sbatch::COMMAND.flags(),
+        "scancel" => option::scancel::COMMAND.flags(),
+        "scontrol" => option::scontrol::COMMAND.flags(),
+        "sinfo" => option::sinfo::COMMAND.flags(),
+        "squeue" => option::squeue::COMMAND.flags(),
+        _ => return None,
+    })
+}
 
 /// Runs the command that the arguments mean, the program's name first; gives the exit status.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
@@ -82,6 +100,7 @@ fn own(name: &str, args: &[String]) -> u8 {
         "import" => with(&import::USAGE, args, import::run),
         "controller" => with(&control::USAGE, args, control::run),
         "install-links" => with(&links::USAGE, args, links::run),
+        "man" => with(&man::USAGE, args, man::run),
         "completion" => with(&completion::USAGE, args, completion::run),
         "help" | "--help" | "-h" => help::run(args, 0),
         "version" | "--version" | "-V" => help::version(args),

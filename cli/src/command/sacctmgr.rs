@@ -35,7 +35,7 @@ const fn flag(long: &'static str, short: Option<char>, help: &'static str) -> Fl
 }
 
 /// The options.
-pub const FLAGS: [Flag; 11] = [
+pub static FLAGS: [Flag; 11] = [
     flag("help", Some('h'), "show this help"),
     flag("usage", None, "show this help"),
     flag("immediate", Some('i'), "commit changes without asking"),

@@ -27,7 +27,7 @@ use serde_json::json;
 use crate::{
     args::{Args, Opt, Usage},
     cluster,
-    command::{down, import, links},
+    command::{down, import, links, man},
     controller,
     daemon::{self, Daemon},
     nodefile::{self, Node, Wish},
@@ -204,6 +204,7 @@ fn prepare(dir: &Path, wish: &Wish, host: &str) -> anyhow::Result<bool> {
     }
     make_key(&dir.join(NODE_KEY_FILE))?;
     links::install_for_jobs(&dir.join("bin"))?;
+    man::write(&dir.join("share/man"))?;
     Ok(is_new)
 }
 
