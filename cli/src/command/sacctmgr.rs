@@ -10,6 +10,7 @@ use gpun_compat::{
     option::{
         Flag, Support, Takes,
         getopt::{self, Parsed},
+        man,
     },
     sacctmgr::{
         COMMIT_QUESTION, COMMIT_WAIT_S, DISCARDED, Proposal, Stop, World, add, delete, dump, load, modify,
@@ -31,7 +32,15 @@ use crate::{
 };
 
 const fn flag(long: &'static str, short: Option<char>, help: &'static str) -> Flag {
-    Flag { long, short, takes: Takes::Nothing, env: &[], help, man: "", support: Support::Done }
+    Flag {
+        long,
+        short,
+        takes: Takes::Nothing,
+        env: &[],
+        help,
+        man: man::of(man::SACCTMGR, long),
+        support: Support::Done,
+    }
 }
 
 /// The options.

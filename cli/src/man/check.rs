@@ -2,7 +2,7 @@
 //! write, without either.
 
 /// Requests that the pages use, and whether they take words behind them.
-const REQUESTS: &[&str] = &[".TH", ".SH", ".SS", ".PP", ".TP", ".IP", ".nf", ".fi", ".RS", ".RE"];
+const REQUESTS: &[&str] = &[".TH", ".nh", ".ad", ".SH", ".SS", ".PP", ".TP", ".IP", ".nf", ".fi", ".RS", ".RE"];
 /// Escapes that the pages use.
 const ESCAPES: &[&str] = &["\\-", "\\e", "\\&", "\\fB", "\\fR", "\\(aq", "\\(ga", "\\(ha", "\\(ti"];
 /// Sections, in their order; a page has some of them, the first ones always.

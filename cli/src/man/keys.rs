@@ -104,7 +104,12 @@ const PARTITION: &[Key] = &[
     ("priority_job_factor", "number", "1", "Weighs in the priority of its jobs."),
     ("priority_tier", "number", "1", "Jobs of a partition with a higher tier are looked at before all others."),
     ("def_mem_per_cpu", "size", "that of [cluster]", "Memory for each CPU of a job that asks for none."),
-    ("hidden", "true or false", "false", "Not shown, and its jobs not either, unless `--all` is said."),
+    (
+        "hidden",
+        "true or false",
+        "false",
+        "`sinfo` and `scontrol` do not show it unless `--all` is said; its jobs are shown.",
+    ),
 ];
 
 const NODE: &[Key] = &[

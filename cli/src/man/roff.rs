@@ -25,6 +25,9 @@ impl Page {
         let mut page = Self { name: name.to_owned(), section, text: String::new() };
         page.line(".\\\" Made by `cargo xtask man` from the option tables: change those, not this file.");
         page.line(&format!(".TH \"{title}\" {section} \"{DAY}\" \"gpunion {version}\" \"gpunion manual\""));
+        // An option that is cut at the end of a line reads as another one.
+        page.line(".nh");
+        page.line(".ad l");
         page.heading("NAME");
         page.line(&format!("{} \\- {}", escape(name), escape(about)));
         page

@@ -8,6 +8,7 @@ pub mod getopt;
 mod gpus;
 pub mod help;
 mod layout;
+pub mod man;
 pub mod sacct;
 pub mod sbatch;
 pub mod scancel;

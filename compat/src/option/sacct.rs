@@ -4,7 +4,7 @@ use super::Support::{Done, Harmless, Refused};
 use super::Takes::{Nothing, Optional, Value};
 use super::squeue::list;
 use super::submission::Show;
-use super::{Bad, Command, Flag, Given, Row, Support, Takes};
+use super::{Bad, Command, Flag, Given, Row, Support, Takes, man};
 use crate::jobid::{self, Selector};
 use crate::names::job_state::{self, Name};
 use crate::{moment, time};
@@ -126,7 +126,7 @@ const fn row(
     set: Set,
     help: &'static str,
 ) -> Row<Options> {
-    Row { flag: Flag { long, short, takes, env, help, man: "", support }, set }
+    Row { flag: Flag { long, short, takes, env, help, man: man::of(man::SACCT, long), support }, set }
 }
 
 /// Reads one job, array task, component or step, as `sacct` does: no ranges of tasks.

@@ -3,7 +3,7 @@
 use super::Support::{Done, Harmless, Refused};
 use super::Takes::{Nothing, Optional, Value};
 use super::submission::{Submission, set};
-use super::{Command, Context, Flag, Given, OptionError, Row, Source, Support, Takes, getopt, gpus, layout};
+use super::{Command, Context, Flag, Given, OptionError, Row, Source, Support, Takes, getopt, gpus, layout, man};
 use crate::directive::{Directives, ScriptError};
 
 type Set = fn(&mut Submission, &Given<'_>) -> Result<(), super::Bad>;
@@ -17,7 +17,7 @@ const fn row(
     set: Set,
     help: &'static str,
 ) -> Row<Submission> {
-    Row { flag: Flag { long, short, takes, env, help, man: "", support }, set }
+    Row { flag: Flag { long, short, takes, env, help, man: man::of(man::SUBMISSION, long), support }, set }
 }
 
 const fn refused(

@@ -4,7 +4,7 @@ use super::Support::{Done, Harmless, Refused};
 use super::Takes::{Nothing, Value};
 use super::squeue::list;
 use super::submission::Show;
-use super::{Bad, Command, Flag, Given, Row, Support, Takes};
+use super::{Bad, Command, Flag, Given, Row, Support, Takes, man};
 use crate::jobid::{self, Selector};
 use crate::names::job_state;
 use crate::signal;
@@ -73,7 +73,7 @@ const fn row(
     set: Set,
     help: &'static str,
 ) -> Row<Options> {
-    Row { flag: Flag { long, short, takes, env, help, man: "", support }, set }
+    Row { flag: Flag { long, short, takes, env, help, man: man::of(man::SCANCEL, long), support }, set }
 }
 
 fn state(o: &mut Options, g: &Given<'_>) -> Result<(), Bad> {

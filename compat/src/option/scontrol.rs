@@ -3,7 +3,7 @@
 use super::Support::{Done, Harmless, Refused};
 use super::Takes::{Nothing, Optional, Value};
 use super::submission::Show;
-use super::{Bad, Command, Flag, Given, Row, Support, Takes};
+use super::{Bad, Command, Flag, Given, Row, Support, Takes, man};
 
 /// What stands before the keyword.
 #[derive(Debug, Clone, Default)]
@@ -37,7 +37,7 @@ const fn row(
     set: Set,
     help: &'static str,
 ) -> Row<Options> {
-    Row { flag: Flag { long, short, takes, env, help, man: "", support }, set }
+    Row { flag: Flag { long, short, takes, env, help, man: man::of(man::SCONTROL, long), support }, set }
 }
 
 const NO_FEDERATION: &str = "there is one cluster";

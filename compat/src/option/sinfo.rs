@@ -4,7 +4,7 @@ use super::Support::{Done, Harmless, Refused};
 use super::Takes::{Nothing, Optional, Value};
 use super::squeue::{List, list};
 use super::submission::Show;
-use super::{Bad, Command, Flag, Given, Row, Support, Takes};
+use super::{Bad, Command, Flag, Given, Row, Support, Takes, man};
 use crate::names::node_state;
 
 /// What was asked for.
@@ -67,7 +67,7 @@ const fn row(
     set: Set,
     help: &'static str,
 ) -> Row<Options> {
-    Row { flag: Flag { long, short, takes, env, help, man: "", support }, set }
+    Row { flag: Flag { long, short, takes, env, help, man: man::of(man::SINFO, long), support }, set }
 }
 
 fn iterate(o: &mut Options, g: &Given<'_>) -> Result<(), Bad> {

@@ -3,7 +3,7 @@
 use super::Support::{Done, Harmless, Refused};
 use super::Takes::{Nothing, Optional, Perhaps, Value};
 use super::submission::Show;
-use super::{Bad, Command, Flag, Given, Row, Support, Takes};
+use super::{Bad, Command, Flag, Given, Row, Support, Takes, man};
 use crate::jobid::{self, Selector};
 use crate::names::job_state;
 
@@ -88,7 +88,7 @@ const fn row(
     set: Set,
     help: &'static str,
 ) -> Row<Options> {
-    Row { flag: Flag { long, short, takes, env, help, man: "", support }, set }
+    Row { flag: Flag { long, short, takes, env, help, man: man::of(man::SQUEUE, long), support }, set }
 }
 
 /// A list by commas.
