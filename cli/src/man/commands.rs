@@ -1,6 +1,6 @@
 //! Pages of Slurm's commands: the prose around their tables.
 
-use gpun_compat::format::{sacct_fields, sinfo_fields, squeue_fields};
+use gpun_compat::format::{sacct_fields, sinfo_fields, squeue_fields, words};
 use gpun_compat::option::scontrol;
 
 use super::{Page, options, variables};
@@ -261,19 +261,27 @@ pub fn see_also(page: &mut Page, others: &[&str]) {
 
 /// The columns that a command can show.
 fn fields(page: &mut Page, name: &str) {
-    let letters = "The letter for `--format`, the name for `--Format`, and the header:";
-    let row = |letter: Option<char>, name: &str, header: &str| {
+    let letters = "The letter for `--format`, the name for `--Format`, and what it is:";
+    let row = |letter: Option<char>, name: &str, what: &str| {
         let letter = letter.map_or_else(String::new, |letter| format!("%{letter}"));
-        format!("{letter:4}{name:24}{header}\n")
+        format!("{letter:4}{name:22}{what}\n")
     };
     let (says, rows): (&str, String) = match name {
-        "squeue" => (letters, squeue_fields::FIELDS.iter().map(|f| row(f.letter, f.name, f.header)).collect()),
-        "sinfo" => (letters, sinfo_fields::FIELDS.iter().map(|f| row(f.letter, f.name, f.header)).collect()),
-        "sacct" => (
-            "The name for `--format`, in any case, and the usual width; a name may be followed by `%` and another width, negative \
-             for text on the left:",
-            sacct_fields::FIELDS.iter().map(|f| format!("{:24}{:>4}\n", f.name, f.width.abs())).collect(),
-        ),
+        "squeue" => {
+            let of = |name| words::of(words::SQUEUE, name);
+            (letters, squeue_fields::FIELDS.iter().map(|f| row(f.letter, f.name, of(f.name))).collect())
+        }
+        "sinfo" => {
+            let of = |name| words::of(words::SINFO, name);
+            (letters, sinfo_fields::FIELDS.iter().map(|f| row(f.letter, f.name, of(f.name))).collect())
+        }
+        "sacct" => {
+            let of = |name| words::of(words::SACCT, name);
+            let row = |f: &sacct_fields::Field| format!("{:22}{:>4}  {}\n", f.name, f.width.abs(), of(f.name));
+            let says = "The name for `--format`, in any case, the usual width, and what it is. A name may be followed by `%` and \
+                another width, negative for text on the left:";
+            (says, sacct_fields::FIELDS.iter().map(row).collect())
+        }
         _ => return,
     };
     page.heading("FIELDS");

@@ -18,6 +18,7 @@ pub mod sinfo_fields;
 pub mod squeue;
 pub mod squeue_fields;
 pub mod template;
+pub mod words;
 
 use gpun_core::TimeMs;
 use jiff::tz::TimeZone;
