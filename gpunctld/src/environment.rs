@@ -482,6 +482,48 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_page_has_every_variable() {
+        let page = include_str!("../../man/man1/sbatch.1");
+        let (_, part) = page.split_once(".SS In the job").unwrap();
+        let (part, _) = part.split_once(".SH ").unwrap();
+        let mut place = alloc(1, 1, 1);
+        place.gres = vec![GresAlloc { name: "gpu".into(), kind: None, indexes: [1].into_iter().collect() }];
+        for memory in [
+            MemoryRequest::PerNode(MemoryMib(1)),
+            MemoryRequest::PerCpu(MemoryMib(1)),
+            MemoryRequest::PerGpu(MemoryMib(1)),
+        ] {
+            let some = || Some("x".to_owned());
+            let mut full = job(
+                JobSpec {
+                    memory,
+                    account: some(),
+                    qos: some(),
+                    reservation: some(),
+                    submit_host: some(),
+                    tres_bind: some(),
+                    ntasks: Some(1),
+                    ntasks_per_node: Some(1),
+                    cpus_per_task: Some(1),
+                    ..JobSpec::default()
+                },
+                vec![place.clone()],
+            );
+            full.array = Some(ArrayRole::Task { array: JobId(70000), task: 4 });
+            full.array_shape = Some(ArrayShape { count: 3, min: 2, max: 6, step: 2, max_running: None });
+            full.restarts = 1;
+            let lines = lines(&full, b"");
+            assert!(lines.len() > 50, "{lines:#?}");
+            for name in lines.iter().filter_map(|line| line.split('=').next()) {
+                assert!(
+                    part.contains(&format!("\\fB{name}\\fR")),
+                    "{name}: the page is made from cli/src/man/commands.rs"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn devices_count_from_zero_inside() {
         let mut place = alloc(1, 1, 1);
         place.gres =

@@ -201,6 +201,47 @@ pub const COMMANDS: &[Prose] = &[
     },
 ];
 
+/// What a job of `sbatch` finds in its environment; a test in `gpunctld` compares it with what is set there.
+#[rustfmt::skip]
+const IN_THE_JOB: &[(&str, &str)] = &[
+    ("CUDA_VISIBLE_DEVICES", "its GPUs on the first node, counted from 0; `ROCR_VISIBLE_DEVICES`, `GPU_DEVICE_ORDINAL` and `ZE_AFFINITY_MASK` are the same"),
+    ("ENVIRONMENT", "BATCH"),
+    ("GPUN_DIR", "the cluster's folder, so that commands in the job find it; its `bin` is at the end of `PATH`"),
+    ("HOSTNAME", "the first node; `SLURMD_NODENAME` and `SLURM_TOPOLOGY_ADDR` too, with `SLURM_TOPOLOGY_ADDR_PATTERN` node"),
+    ("SLURM_ARRAY_JOB_ID", "the array's number"),
+    ("SLURM_ARRAY_TASK_ID", "the task's number"),
+    ("SLURM_ARRAY_TASK_COUNT", "how many tasks the array has; `SLURM_ARRAY_TASK_MIN`, `SLURM_ARRAY_TASK_MAX` and `SLURM_ARRAY_TASK_STEP` say which"),
+    ("SLURM_CLUSTER_NAME", "the cluster's name"),
+    ("SLURM_CPUS_ON_NODE", "CPUs on the first node"),
+    ("SLURM_CPUS_PER_TASK", "`--cpus-per-task`, if given"),
+    ("SLURM_EXPORT_ENV", "`--export`, if given and not `ALL`"),
+    ("SLURM_GPUS_ON_NODE", "number of GPUs on the first node"),
+    ("SLURM_HET_SIZE", "number of components of a heterogeneous job; NAME_HET_GROUP_N is NAME of component N. `SLURM_PACK_SIZE` and NAME_PACK_GROUP_N are \
+        their old names"),
+    ("SLURM_JOB_ACCOUNT", "account, if the job has one"),
+    ("SLURM_JOB_CPUS_PER_NODE", "CPUs on each node, such as `8(x2),4`"),
+    ("SLURM_JOB_END_TIME", "when the limit is over, in seconds since 1970; `SLURM_JOB_START_TIME` is when the job began"),
+    ("SLURM_JOB_GPUS", "its GPUs on the first node, by the node's own numbers"),
+    ("SLURM_JOB_ID", "the job's number; `SLURM_JOBID` too"),
+    ("SLURM_JOB_NAME", "name"),
+    ("SLURM_JOB_NODELIST", "its nodes, such as `n[1-3]`; `SLURM_NODELIST` too. `scontrol show hostnames` writes one a line"),
+    ("SLURM_JOB_NUM_NODES", "number of nodes; `SLURM_NNODES` too"),
+    ("SLURM_JOB_PARTITION", "partition"),
+    ("SLURM_JOB_QOS", "quality of service, if the job asked for one"),
+    ("SLURM_JOB_RESERVATION", "reservation, if the job is in one"),
+    ("SLURM_JOB_USER", "user; `SLURM_JOB_UID` and `SLURM_JOB_GID` are the numbers"),
+    ("SLURM_MEM_PER_NODE", "memory in MiB, where it was asked for that way; otherwise `SLURM_MEM_PER_CPU` or `SLURM_MEM_PER_GPU`"),
+    ("SLURM_NTASKS", "number of tasks, if it was said; `SLURM_NPROCS` too"),
+    ("SLURM_NTASKS_PER_NODE", "`--ntasks-per-node`, if given"),
+    ("SLURM_PROCID", "0, as are `SLURM_LOCALID`, `SLURM_NODEID`, `SLURM_GTIDS`, `SLURM_PRIO_PROCESS` and `SLURM_OOM_KILL_STEP`"),
+    ("SLURM_RESTART_COUNT", "how often the job began again, if it did"),
+    ("SLURM_SUBMIT_DIR", "the folder of the submission"),
+    ("SLURM_SUBMIT_HOST", "the machine of the submission"),
+    ("SLURM_TASKS_PER_NODE", "tasks on each node, such as `2(x3),1`"),
+    ("SLURM_TRES_BIND", "`--tres-bind` or `--gpu-bind`, if given"),
+    ("TMPDIR", "that of the submitter; it is made if it is not there. Without one /tmp. `HOME`, `USER` and `LOGNAME` are the submitter's too"),
+];
+
 /// A command's page.
 pub fn page(prose: &Prose) -> Page {
     let mut page = Page::new(prose.name, 1, prose.about);
@@ -222,6 +263,13 @@ pub fn page(prose: &Prose) -> Page {
     variables(&mut page, prose.name, &flags);
     for (name, text) in prose.variables {
         page.item(&format!("`{name}`"), text);
+    }
+    if prose.name == "sbatch" {
+        page.subheading("In the job");
+        page.text("The script finds the submitter's variables, as `--export` says, and these:");
+        for (name, text) in IN_THE_JOB {
+            page.item(&format!("`{name}`"), text);
+        }
     }
     list(&mut page, "FILES", prose.files);
     list(&mut page, "EXIT STATUS", prose.status);
