@@ -82,7 +82,9 @@ impl Usage {
                     None => self.keep(&mut got, long, None, &mut rest)?,
                 },
                 short if short.starts_with('-') && short.len() > 1 => {
-                    return Err(format!("there is no option {short}"));
+                    // The value of a letter may stand right behind it: -oFILE.
+                    let (name, glued) = short.split_at_checked(2).unwrap_or((short, ""));
+                    self.keep(&mut got, name, (!glued.is_empty()).then_some(glued), &mut rest)?;
                 }
                 operand => got.operands.push(operand.to_owned()),
             }
@@ -147,6 +149,7 @@ mod tests {
         options: &[
             Opt { name: "--dir", value: Some("DIR"), help: "a folder" },
             Opt { name: "--quick", value: None, help: "quick" },
+            Opt { name: "-o", value: Some("FILE"), help: "a file" },
         ],
         examples: &[("gpun test 1", "tests 1")],
     };
@@ -163,6 +166,10 @@ mod tests {
             (Some("b"), true, 2, ["7".to_owned()].as_slice())
         );
         assert!(parse("-h").unwrap().has("--help") && parse("").unwrap() == Args::default());
+        for text in ["-o a 7", "-oa 7", "7 -o b -o a"] {
+            let got = parse(text).unwrap();
+            assert_eq!((got.get("-o"), got.operands.as_slice()), (Some("a"), ["7".to_owned()].as_slice()), "{text}");
+        }
         assert_eq!(parse("-- --dir").unwrap().operands, ["--dir"]);
     }
 
@@ -171,6 +178,8 @@ mod tests {
         let rows = [
             ("--dri x", "there is no option --dri"),
             ("-q", "there is no option -q"),
+            ("-\u{e9}", "there is no option -\u{e9}"),
+            ("-o", "-o needs a value: FILE"),
             ("--dir", "--dir needs a value: DIR"),
             ("--quick=1", "--quick takes no value"),
             ("1 2", "`2` is one argument too many"),

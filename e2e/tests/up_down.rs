@@ -51,6 +51,8 @@ fn kept_jobs_run_on_and_a_second_up_changes_nothing() {
     let controller = cluster.pid("ctl.pid");
     cluster.start();
     assert_eq!(cluster.pid("ctl.pid"), controller, "a running cluster is left alone");
+    let page = std::fs::read_to_string(cluster.dir().join("share/man/man1/sbatch.1")).unwrap();
+    assert!(page.contains(".SH OPTIONS"), "man(1) finds the pages beside the bin on the PATH");
     gpun(&cluster, &["down", "--keep-jobs"]);
     // It ends while no daemon of ours is there to see it.
     std::fs::write(cluster.work().join("end"), "").unwrap();

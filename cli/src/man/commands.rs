@@ -404,6 +404,8 @@ fn scontrol_commands(page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
+    use gpun_compat::option::{Support, getopt};
+
     use super::*;
 
     #[test]
@@ -416,16 +418,42 @@ mod tests {
         }
     }
 
-    /// An example must be a line that the command takes: what would be told of a typing error is told of here.
+    /// The words of a line of shell: blanks between, quotes around.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut quoted) = (vec![String::new()], false);
+        for sign in line.chars() {
+            match sign {
+                '\'' => quoted = !quoted,
+                ' ' if !quoted => words.push(String::new()),
+                sign => words.last_mut().unwrap().push(sign),
+            }
+        }
+        words
+    }
+
     #[test]
-    fn examples_use_options_that_there_are() {
+    fn examples_are_lines_that_the_commands_take() {
         for prose in COMMANDS {
             let flags = flags(prose.name).unwrap();
             for (line, _) in prose.examples {
-                assert!(line.contains(prose.name), "{line}");
-                for word in line.split_whitespace().filter_map(|word| word.strip_prefix("--")) {
-                    let long = word.split('=').next().unwrap();
-                    assert!(flags.iter().any(|flag| flag.long == long), "{}: --{long}", prose.name);
+                let calls = line.split("&&").flat_map(|part| part.split("$("));
+                let calls: Vec<_> = calls.filter_map(|call| call.trim().strip_prefix(prose.name)).collect();
+                assert!(!calls.is_empty(), "{line}");
+                for call in calls {
+                    let parsed = getopt::parse(&flags, &words(call.trim().trim_end_matches(')')), false);
+                    let refused = |found: &getopt::Found| matches!(flags[found.index].support, Support::Refused(_));
+                    assert!(parsed.is_ok_and(|parsed| !parsed.options.iter().any(refused)), "{line}");
+                }
+            }
+        }
+        for usage in crate::command::OWN {
+            for (line, _) in usage.examples {
+                let calls = line.trim_start_matches("source <(").trim_end_matches(')').split("&&");
+                for call in calls.map(|call| call.split('>').next().unwrap().trim()) {
+                    let Some(args) = call.strip_prefix(usage.command) else { continue };
+                    let args = words(args.trim());
+                    let args: Vec<String> = args.into_iter().filter(|word| !word.is_empty()).collect();
+                    assert_eq!(usage.parse(&args).err(), None, "{line}");
                 }
             }
         }
