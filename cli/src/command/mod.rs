@@ -79,10 +79,6 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 fn slurm(name: &str, args: &[String]) -> u8 {
-    // A command without a table in `flags` would have no page and no completion.
-    if flags(name).is_none() {
-        return later::run(name, args);
-    }
     match name {
         "sacct" => sacct::run(args),
         "sbatch" => sbatch::run(args),
