@@ -16,5 +16,6 @@ pub mod nodefile;
 mod out;
 pub mod people;
 pub mod slurm;
+mod step;
 
 pub use command::run;

@@ -41,6 +41,7 @@ pub mod jobid;
 pub mod license;
 pub mod memory;
 pub mod moment;
+pub mod multi_prog;
 pub mod names;
 pub mod option;
 pub mod pattern;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use crate::{
-    JobId, NodeId, State,
+    IndexSet, JobId, NodeId, State,
     job::{ArrayRole, Hold, Job, JobState},
     mirror::encode,
     node::Taken,
@@ -71,6 +71,7 @@ impl State {
     pub fn check(&self) -> Result<(), Broken> {
         self.jobs.iter().try_for_each(|(id, job)| check_job(self, *id, job))?;
         self.check_nodes()?;
+        self.check_steps()?;
         self.check_indexes()?;
         if let Some(what) = self.book.broken() {
             return Err(Broken::Accounting { what });
@@ -132,6 +133,36 @@ impl State {
         Ok(())
     }
 
+    /// Steps are of running jobs, and share out what these have.
+    fn check_steps(&self) -> Result<(), Broken> {
+        let mut shared: BTreeMap<(JobId, NodeId), IndexSet> = BTreeMap::new();
+        for ((id, number), step) in &self.steps {
+            let broken = |what| Broken::Job { job: *id, what };
+            let run = self.jobs.get(id).filter(|job| job.holds_resources()).and_then(|job| job.run.as_ref());
+            let run = run.ok_or(broken("a step of a job that does not run"))?;
+            if step.number != *number {
+                return Err(broken("a step under another's number"));
+            }
+            for alloc in &step.allocs {
+                let held = run.allocs.iter().find(|held| held.node == alloc.node);
+                let mut beyond = alloc.cpus.clone();
+                held.iter().for_each(|held| beyond.remove_all(&held.cpus));
+                if held.is_none() || !beyond.is_empty() {
+                    return Err(broken("a step has more than its job"));
+                }
+                if step.overlap || !step.is_live() {
+                    continue;
+                }
+                let taken = shared.entry((*id, alloc.node)).or_default();
+                if !taken.is_disjoint(&alloc.cpus) {
+                    return Err(broken("two steps have the same CPU"));
+                }
+                taken.insert_all(&alloc.cpus);
+            }
+        }
+        Ok(())
+    }
+
     /// Rebuilds the indexes from the records and compares.
     fn check_indexes(&self) -> Result<(), Broken> {
         let mut rebuilt = self.clone();
@@ -170,6 +201,7 @@ impl State {
         self.requests.values().for_each(|record| bytes.extend(encode(record)));
         self.reservations.values().for_each(|one| bytes.extend(encode(one)));
         bytes.extend(encode(&self.book.view("")));
+        self.steps.values().for_each(|step| bytes.extend(encode(step)));
         bytes
     }
 }

@@ -15,14 +15,15 @@ use crate::{
     reservation::{Reservation, ReservationChange},
     settings::Settings,
     spec::{JobSpec, LicenseRequest},
+    step::NewStep,
 };
 
 /// The version that this build writes into entries. Readers take any version up to their own.
 ///
 /// Since 2, request ids are remembered over a jump of the clock. Since 3, there are dependencies, licences, layouts, heterogeneous
 /// and suspended jobs, and a hold of a running job counts once it waits again. Since 4, a job's
-/// reservation has to be there. Since 5, accounts, associations and their limits hold.
-pub const ENTRY_VERSION: u16 = 5;
+/// reservation has to be there. Since 5, accounts, associations and their limits hold. Since 6, there are steps.
+pub const ENTRY_VERSION: u16 = 6;
 
 /// One entry of the replicated log: a batch of commands with the leader's time.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -244,6 +245,33 @@ pub enum JobEvent {
     /// It ended and nothing of it is left on the node.
     #[n(1)]
     Ended(#[n(0)] Ended),
+    /// A step ended and none of its tasks is left.
+    #[n(2)]
+    StepEnded(#[n(0)] StepEnded),
+}
+
+/// How a step ended.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct StepEnded {
+    /// Its number.
+    #[n(0)]
+    pub step: u32,
+    /// When, by the node's clock.
+    #[n(1)]
+    pub at: TimeMs,
+    /// The greatest exit of its tasks.
+    #[n(2)]
+    pub exit: ExitStatus,
+    /// What its tasks used; the peak of memory is of one task.
+    #[n(3)]
+    pub usage: Usage,
+    /// It was ended from outside.
+    #[cbor(n(4), default)]
+    pub cancelled: bool,
+    /// The kernel killed a task for want of memory.
+    #[cbor(n(5), default)]
+    pub oom: bool,
 }
 
 /// How an attempt ended.
@@ -499,4 +527,14 @@ pub enum Command {
     /// Time passes: ended jobs leave, request ids are forgotten, begin times come.
     #[n(7)]
     Tick,
+    /// A step of a running job.
+    #[n(41)]
+    CreateStep {
+        /// Who.
+        #[n(0)]
+        who: Identity,
+        /// What.
+        #[n(1)]
+        new: Box<NewStep>,
+    },
 }

@@ -3,7 +3,7 @@
 use minicbor::{Decode, Encode};
 
 use crate::{
-    Attempt, JobId, NodeId, State, TimeLimit, TimeMs,
+    Attempt, Digest, IndexSet, JobId, NodeId, State, TimeLimit, TimeMs,
     job::{EndOrder, Job, JobState, SignalOrder},
 };
 
@@ -29,6 +29,27 @@ pub struct DesiredJob {
     /// Stopped: its processes are not given the CPU.
     #[cbor(n(5), default, skip_if = "is_false")]
     pub suspended: bool,
+    /// Its steps here that have not ended.
+    #[cbor(n(6), default, skip_if = "Vec::is_empty")]
+    pub steps: Vec<DesiredStep>,
+}
+
+/// A step that a node shall let its owner start.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct DesiredStep {
+    /// Its number.
+    #[n(0)]
+    pub step: u32,
+    /// Digest of the secret that opens it.
+    #[n(1)]
+    pub token: Digest,
+    /// Its CPUs here.
+    #[n(2)]
+    pub cpus: IndexSet,
+    /// Its tasks here.
+    #[n(3)]
+    pub tasks: u32,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -48,6 +69,18 @@ pub struct Desired {
     /// Attempts, by job.
     #[cbor(n(2), default)]
     pub jobs: Vec<DesiredJob>,
+}
+
+fn steps(state: &State, job: JobId, node: NodeId) -> Vec<DesiredStep> {
+    let live = state.steps_of(job).filter(|step| step.is_live());
+    let here = live.filter_map(|step| Some((step, step.allocs.iter().find(|alloc| alloc.node == node)?)));
+    here.map(|(step, alloc)| DesiredStep {
+        step: step.number,
+        token: step.token,
+        cpus: alloc.cpus.clone(),
+        tasks: alloc.tasks,
+    })
+    .collect()
 }
 
 /// A node counts from the launch; time in which the job was stopped is added, and while it is none ends.
@@ -74,6 +107,7 @@ pub fn desired(state: &State, node: NodeId) -> Desired {
             end: job.end_order,
             signals: job.signals.clone(),
             suspended: job.state == JobState::Suspended,
+            steps: steps(state, job.id, node),
         })
     });
     Desired { as_of: state.now(), kill_wait_s: state.settings().kill_wait_s, jobs: jobs.collect() }

@@ -220,7 +220,7 @@ pub(crate) fn write(state: &State, job: &Job, end: AttemptEnd, ended: TimeMs, mi
         submitted: job.submitted,
         started: job.run.as_ref().map(|run| run.launched.unwrap_or(run.placed)),
     });
-    let record = Record { view: view(state, job), end, steps: Vec::new() };
+    let record = Record { view: view(state, job), end, steps: state.step_records(job.id) };
     mirror.put(Table::Record, &key.key(), encode(&record));
     mirror.put(Table::RecordByTime, &key.time_key(), entry.clone());
     mirror.put(Table::RecordByUser, &key.user_key(job.owner.uid), entry);

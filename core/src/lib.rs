@@ -39,6 +39,7 @@ pub mod settings;
 pub mod shared;
 pub mod spec;
 pub mod state;
+pub mod step;
 pub mod unit;
 pub mod view;
 

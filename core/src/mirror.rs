@@ -44,11 +44,13 @@ pub enum Table {
     Qos = 23,
     /// One record: the next numbers of accounting.
     AccountingCounters = 24,
+    /// Steps of running jobs by job and number.
+    Step = 25,
 }
 
 impl Table {
     /// All tables that [`crate::State`] is loaded from. Blobs' bytes and the history stay on disk.
-    pub const LOADED: [Self; 12] = [
+    pub const LOADED: [Self; 13] = [
         Self::Meta,
         Self::Settings,
         Self::Job,
@@ -61,6 +63,7 @@ impl Table {
         Self::Association,
         Self::Qos,
         Self::AccountingCounters,
+        Self::Step,
     ];
 }
 

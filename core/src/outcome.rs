@@ -3,7 +3,7 @@
 use minicbor::{Decode, Encode};
 use thiserror::Error;
 
-use crate::{JobId, NodeId, accounting::Policy};
+use crate::{JobId, NodeId, accounting::Policy, step::StepAlloc};
 
 /// What a command did.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -32,6 +32,16 @@ pub enum Outcome {
     /// Nothing changed.
     #[n(3)]
     Refused(#[n(0)] Refusal),
+    /// The step is made, now or by an earlier try with the same request id.
+    #[n(5)]
+    StepMade {
+        /// Its number.
+        #[n(0)]
+        step: u32,
+        /// What it has, node by node.
+        #[n(1)]
+        allocs: Vec<StepAlloc>,
+    },
     /// The reservation is made.
     #[n(4)]
     Reserved {
@@ -272,4 +282,20 @@ pub enum Refusal {
         #[n(0)]
         what: String,
     },
+    /// Other steps have what the step needs.
+    #[n(70)]
+    #[error("other steps of the job have what it needs")]
+    StepBusy,
+    /// A step needs more CPUs than its job has.
+    #[n(71)]
+    #[error("the step needs more CPUs than its job has")]
+    StepCpus,
+    /// A step needs more nodes than its job has.
+    #[n(72)]
+    #[error("the step needs more nodes than its job has")]
+    StepNodes,
+    /// Steps on several nodes.
+    #[n(73)]
+    #[error("steps on several nodes are not there yet")]
+    StepOnSeveralNodes,
 }

@@ -14,6 +14,7 @@ use crate::{
     partition::Partition,
     reservation::Reservation,
     settings::Settings,
+    step::{self, Step},
 };
 
 /// The place of a waiting job in the queue: highest priority first, then lowest number.
@@ -56,6 +57,8 @@ pub struct State {
     pub(crate) reservations: OrdMap<String, Shared<Reservation>>,
     /// Accounts, users, associations and qualities of service.
     pub(crate) book: Book,
+    /// Steps of running jobs.
+    pub(crate) steps: OrdMap<(JobId, u32), Shared<Step>>,
 
     // Derived from the above; rebuilt by `load`, proved by `check`.
     /// How many jobs use a blob.
@@ -340,6 +343,11 @@ impl State {
                 let reservation: Shared<Reservation> = decode(value).map_err(fail)?;
                 self.reservations.insert(reservation.name.clone(), reservation);
             }
+            Table::Step => {
+                let place = step::from_key(key);
+                let place = place.ok_or_else(|| fail(minicbor::decode::Error::message("key length")))?;
+                self.steps.insert(place, decode(value).map_err(fail)?);
+            }
             Table::Blob
             | Table::Record
             | Table::RecordByArray
@@ -376,6 +384,7 @@ impl State {
             requests: std::mem::take(&mut self.requests),
             reservations: std::mem::take(&mut self.reservations),
             book: std::mem::take(&mut self.book),
+            steps: std::mem::take(&mut self.steps),
             ..Self::default()
         };
         let loaded = std::mem::replace(self, bare);

@@ -19,7 +19,7 @@ use gpun_core::{
     },
     command::{
         Act, ENTRY_VERSION, Ended, EndedHow, JobChange, JobEvent, JobRef, JobReport, NodeChange, PartitionChange,
-        Placement,
+        Placement, StepEnded,
     },
     dependency::{Condition, Dependency, Kind},
     history::{Forget, RecordKey},
@@ -31,11 +31,12 @@ use gpun_core::{
     reservation::{Flag, Reservation, ReservationChange},
     settings::{Enforce, License, Settings},
     spec::{ArrayRequest, GresRequest, JobSpec, LicenseRequest, MemoryRequest, OpenMode, WarnSignal},
+    step::{NewStep, StepSpec},
 };
 
 /// All recorded logs, the newest last.
-const FILES: [&str; 7] =
-    ["entries_v1", "entries_v2", "entries_v3", "entries_v4", "entries_v5", "entries_v6", "entries_v7"];
+const FILES: [&str; 8] =
+    ["entries_v1", "entries_v2", "entries_v3", "entries_v4", "entries_v5", "entries_v6", "entries_v7", "entries_v8"];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -128,6 +129,28 @@ fn entries() -> Vec<Entry> {
         Command::Submit(Box::new(submit))
     };
     let act = |act| Command::Act { who: ROOT, act };
+    let step = StepSpec {
+        name: "solve".into(),
+        ntasks: Some(1),
+        cpus_per_task: Some(1),
+        exact: true,
+        overlap: true,
+        overcommit: true,
+        nodes: Some(1),
+        submit_line: text("srun solve"),
+    };
+    let create_step = |job, id: u8, spec| Command::CreateStep {
+        who: ROOT,
+        new: Box::new(NewStep { job: JobId(job), request: RequestId([id; 16]), spec, token: digest(id) }),
+    };
+    let step_ended = StepEnded {
+        step: 0,
+        at: START.plus_s(61),
+        exit: ExitStatus { code: 1, signal: 0 },
+        usage: Usage { max_rss_kib: 1, user_ms: 2, system_ms: 3 },
+        cancelled: true,
+        oom: true,
+    };
     let change = JobChange {
         name: text("renamed"),
         time_limit: Some(TimeLimit::Infinite),
@@ -384,6 +407,15 @@ fn entries() -> Vec<Entry> {
         entry(57, vec![act(Act::DeleteReservation { name: "none".into() })]),
         entry(58, vec![act(Act::Account(accounting()))]),
         entry(59, vec![act(Act::Account(less_accounting()))]),
+        entry(
+            60,
+            vec![
+                create_step(9, 1, step),
+                create_step(9, 2, StepSpec::default()),
+                create_step(3, 3, StepSpec::default()),
+            ],
+        ),
+        entry(61, vec![report(9, 1, JobEvent::StepEnded(step_ended))]),
         entry(20, vec![Command::Tick]),
         entry(5000, vec![Command::Tick]),
         entry(5001, vec![configure_keep, Command::ForgetHistory(vec![forget])]),
@@ -570,7 +602,7 @@ fn this_build_writes_the_newest_golden_file() {
 
 #[test]
 fn every_command_is_in_it() {
-    let mut seen = [false; 10];
+    let mut seen = [false; 11];
     for command in entries().iter().flat_map(|entry| &entry.commands) {
         // A new command does not compile here: add it to `entries` too.
         let at = match command {
@@ -584,8 +616,9 @@ fn every_command_is_in_it() {
             Command::Tick => 7,
             Command::PlaceTogether(_) => 8,
             Command::ForgetHistory(_) => 9,
+            Command::CreateStep { .. } => 10,
         };
         seen[at] = true;
     }
-    assert_eq!(seen, [true; 10]);
+    assert_eq!(seen, [true; 11]);
 }

@@ -6,17 +6,19 @@ mod build;
 
 use build::*;
 use gpun_core::{
-    Attempt, Command, IndexSet, JobId, MemoryMib, NodeId, RequestId, TimeLimit, TimeMs,
+    Attempt, Command, Digest, IndexSet, JobId, MemoryMib, NodeId, RequestId, TimeLimit, TimeMs,
     command::{
         Act, EndedHow, Identity, JobChange, JobEvent, JobRef, JobReport, NodeChange, PartitionChange, Placement,
+        StepEnded,
     },
     dependency::{Condition, Dependency, Kind},
     index_set::Range,
-    job::{ExitStatus, JobState, SignalScope},
+    job::{ExitStatus, JobState, SignalScope, Usage},
     node::{GresInventory, Inventory},
     partition::{Partition, PartitionState},
     settings::Settings,
     spec::{ArrayRequest, GresRequest, JobSpec, MemoryRequest},
+    step::{NewStep, StepSpec},
 };
 use proptest::prelude::*;
 
@@ -31,6 +33,7 @@ enum Step {
     Place { pick: u8, nodes: u8, spoil: Spoil },
     Report { pick: u8, older: u32, other_node: bool, event: EventKind, twice: bool },
     Register { node: u8, inventory: Inventory },
+    Share { who: Identity, pick: u8, request: u8, spec: StepSpec },
     Lose { node: u32 },
     Configure { settings: Settings, partition: Option<Partition> },
     Time { milliseconds: i64 },
@@ -54,6 +57,7 @@ enum ActKind {
 enum EventKind {
     Launched,
     Ended(EndedHow, u8, u8),
+    StepEnded(u32, u8, bool),
 }
 
 /// What is wrong with a placement, if anything.
@@ -215,9 +219,25 @@ fn event() -> impl Strategy<Value = EventKind> {
     let how = prop::sample::select(vec![Exited, TimeLimit, OutOfMemory, LaunchFailed, Lost, Ordered]);
     prop_oneof![
         Just(EventKind::Launched),
+        (0..4_u32, 0..2_u8, any::<bool>())
+            .prop_map(|(step, code, cancelled)| EventKind::StepEnded(step, code, cancelled)),
         (how, 0..2_u8, prop_oneof![3 => Just(0), 1 => Just(9)])
             .prop_map(|(how, code, signal)| EventKind::Ended(how, code, signal)),
     ]
+}
+
+fn new_step() -> impl Strategy<Value = StepSpec> {
+    (optional(0..5_u32), optional(0..3_u32), any::<[bool; 3]>(), optional(0..3_u32)).prop_map(
+        |(ntasks, cpus_per_task, [exact, overlap, overcommit], nodes)| StepSpec {
+            ntasks,
+            cpus_per_task,
+            exact,
+            overlap,
+            overcommit,
+            nodes,
+            ..StepSpec::default()
+        },
+    )
 }
 
 fn inventory() -> impl Strategy<Value = Inventory> {
@@ -282,6 +302,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(pick, older, other_node, event, twice)| Step::Report { pick, older, other_node, event, twice }),
         2 => (any::<u8>(), inventory()).prop_map(|(node, inventory)| Step::Register { node, inventory }),
         1 => (0..5_u32).prop_map(|node| Step::Lose { node }),
+        5 => (who(), any::<u8>(), any::<u8>(), new_step())
+            .prop_map(|(who, pick, request, spec)| Step::Share { who, pick, request, spec }),
         1 => (settings, optional(partition())).prop_map(|(settings, partition)| Step::Configure { settings, partition }),
         2 => (-100_000..100_000_i64).prop_map(|milliseconds| Step::Time { milliseconds }),
         2 => prop_oneof![0..50_u64, 3000..4000_u64].prop_map(|seconds| Step::Tick { seconds }),
@@ -296,6 +318,8 @@ struct Seen {
     requeued: u32,
     /// Waits for other jobs that ended.
     freed: u32,
+    /// Steps that were made.
+    steps: u32,
 }
 
 fn take(world: &mut World, step: Step, seen: &mut Seen) {
@@ -346,6 +370,16 @@ fn take(world: &mut World, step: Step, seen: &mut Seen) {
             }
         }
         Step::Register { node, inventory } => Command::RegisterNode { name: format!("n{}", node % 4), inventory },
+        Step::Share { who, pick, request, spec } => {
+            let running: Vec<JobId> = world.state.jobs().filter(|job| job.run.is_some()).map(|job| job.id).collect();
+            let job = running.get(usize::from(pick) % running.len().max(1)).copied().unwrap_or(JobId(u32::from(pick)));
+            let before = world.state.steps_of(job).count();
+            let request = RequestId(u128::from(request % 16).to_be_bytes());
+            let new = Box::new(NewStep { job, request, spec, token: Digest([0; 32]) });
+            world.apply(Command::CreateStep { who, new });
+            seen.steps += u32::from(world.state.steps_of(job).count() > before);
+            return;
+        }
         Step::Lose { node } => Command::NodeLost { node: NodeId(node) },
         Step::Configure { settings, partition } => {
             Command::Configure { settings: Box::new(settings), partitions: partition.into_iter().collect() }
@@ -433,6 +467,14 @@ fn random_report(
     let at = TimeMs(world.now.0.saturating_add_signed(i64::from(pick) * 1000 - 100_000));
     let event = match event {
         EventKind::Launched => JobEvent::Launched { at },
+        EventKind::StepEnded(step, code, cancelled) => JobEvent::StepEnded(StepEnded {
+            step,
+            at,
+            exit: ExitStatus { code, signal: 0 },
+            usage: Usage::default(),
+            cancelled,
+            oom: false,
+        }),
         EventKind::Ended(how, code, signal) => {
             JobEvent::Ended(gpun_core::command::Ended { exit: ExitStatus { code, signal }, ..ended(at, how, (0, 0)) })
         }
@@ -465,5 +507,5 @@ fn the_random_commands_reach_every_part() {
         let mut world = World::new();
         steps.into_iter().for_each(|step| take(&mut world, step, &mut seen));
     }
-    assert!(seen.placed > 50 && seen.ended > 20 && seen.requeued > 10 && seen.freed > 0, "{seen:?}");
+    assert!(seen.placed > 50 && seen.ended > 20 && seen.requeued > 10 && seen.freed > 0 && seen.steps > 20, "{seen:?}");
 }

@@ -3,7 +3,7 @@
 import parsl
 from parsl.config import Config
 from parsl.executors import HighThroughputExecutor
-from parsl.launchers import SimpleLauncher
+from parsl.launchers import SrunLauncher
 from parsl.providers import SlurmProvider
 
 
@@ -25,8 +25,7 @@ provider = SlurmProvider(
     mem_per_node=1,
     walltime="00:05:00",
     exclusive=False,
-    # The default launcher is srun.
-    launcher=SimpleLauncher(),
+    launcher=SrunLauncher(),
 )
 executor = HighThroughputExecutor(label="slurm", address="127.0.0.1", max_workers_per_node=1, provider=provider)
 with parsl.load(Config(executors=[executor], run_dir="parsl", strategy="none", usage_tracking=0)):

@@ -12,8 +12,7 @@ def fail():
 
 
 executor = submitit.SlurmExecutor(folder="submitit/%j")
-# Steps come with srun.
-executor.update_parameters(time=5, partition="debug", use_srun=False, job_name="sum")
+executor.update_parameters(time=5, partition="debug", job_name="sum")
 job = executor.submit(add, 2, 3)
 array = executor.map_array(add, [1, 2, 3], [10, 20, 30])
 bad = executor.submit(fail)

@@ -188,6 +188,11 @@ impl Cluster {
         String::from_utf8_lossy(&fs::read(self.work.join(name)).unwrap_or_default()).into_owned()
     }
 
+    /// What is in a file of the work folder, if it is there.
+    pub fn read_if(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.work.join(name)).ok()
+    }
+
     /// The process in a pid file of the cluster's folder.
     pub fn pid(&self, file: &str) -> i32 {
         let text = fs::read_to_string(self.dir.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));

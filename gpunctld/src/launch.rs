@@ -86,6 +86,13 @@ pub fn launch(state: &State, id: JobId, blobs: &dyn MirrorRead, cluster_dir: &st
     })
 }
 
+/// The variables of a job's own, as its script has them, without those of whoever submitted it.
+pub fn job_environment(state: &State, id: JobId, cluster_dir: &str) -> Vec<Vec<u8>> {
+    let Some((job, run)) = state.job(id).and_then(|job| Some((&**job, job.run.as_ref()?))) else { return Vec::new() };
+    let places = places_of(state, run);
+    environment(&facts(state, job, run, places.as_slice(), &[], cluster_dir), b"")
+}
+
 fn places_of<'a>(state: &'a State, run: &'a Run) -> Vec<Place<'a>> {
     run.allocs.iter().filter_map(|alloc| Some((&**state.node(alloc.node)?, alloc))).collect()
 }

@@ -17,6 +17,7 @@ mod records;
 mod retention;
 mod rpc;
 mod serve;
+mod steps;
 mod users;
 
 use std::path::PathBuf;

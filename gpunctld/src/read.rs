@@ -152,6 +152,8 @@ pub struct About {
     pub host: String,
     /// When it started.
     pub started: TimeMs,
+    /// The cluster's folder.
+    pub cluster_dir: String,
     /// More that the configuration says.
     pub more: Arc<Vec<(String, String)>>,
 }

@@ -92,7 +92,7 @@ fn unreadable(error: MirrorError) -> Status {
 }
 
 fn living(state: &State, plan: &Plan, job: &Shared<Job>) -> Record {
-    Record { view: job_view(state, plan, job), end: AttemptEnd::WithJob, steps: Vec::new() }
+    Record { view: job_view(state, plan, job), end: AttemptEnd::WithJob, steps: state.step_records(job.id) }
 }
 
 /// The places of all records that are asked for, in order.
@@ -331,7 +331,8 @@ impl Window {
         let started_s = job.run.as_ref().map(|run| run.launched.unwrap_or(run.placed).as_s());
         let eligible_s = job.eligible.map(TimeMs::as_s);
         let not_ended_before = ended_s.is_none_or(|at| at >= self.from_s);
-        let waited = eligible_s.is_some_and(|at| at < self.until_s);
+        // Up to now includes the second that is now: a job may come and go within it.
+        let waited = eligible_s.is_some_and(|at| at <= self.until_s);
         if self.states.is_empty() && !self.requeued {
             return waited && not_ended_before;
         }

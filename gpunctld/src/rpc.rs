@@ -239,6 +239,14 @@ impl Controller for Rpc {
         Ok(Response::new(pb::ShowScriptReply { script }))
     }
 
+    async fn create_step(
+        &self,
+        request: Request<pb::CreateStepRequest>,
+    ) -> Result<Response<pb::CreateStepReply>, Status> {
+        let who = caller(&request)?;
+        self.make_step(who, request.into_inner()).await
+    }
+
     async fn show_members(&self, _: Request<pb::ShowMembersRequest>) -> Result<Response<pb::ShowMembersReply>, Status> {
         let status = self.store.status();
         let member = pb::Member {
@@ -267,7 +275,7 @@ impl Rpc {
         found.await.map_err(|error| Status::internal(error.to_string()))
     }
 
-    fn view(&self) -> State {
+    pub(crate) fn view(&self) -> State {
         self.store.view().view.clone()
     }
 
@@ -350,7 +358,7 @@ fn caller<T>(request: &Request<T>) -> Result<Identity, Status> {
     Ok(Identity { uid: peer.uid(), gid: peer.gid() })
 }
 
-fn not_taken(error: ProposeError) -> Status {
+pub(crate) fn not_taken(error: ProposeError) -> Status {
     let text = error.to_string();
     match error {
         ProposeError::DiskFull { .. } => Status::resource_exhausted(text),

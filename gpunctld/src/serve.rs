@@ -70,7 +70,7 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
     let soft = Arc::new(Soft::default());
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
     let cluster_dir = fs::canonicalize(dir)?.to_string_lossy().into_owned();
-    let leader = Leader::new(store.clone(), proposer.clone(), soft.clone(), events.clone(), cluster_dir);
+    let leader = Leader::new(store.clone(), proposer.clone(), soft.clone(), events.clone(), cluster_dir.clone());
     let leader = tokio::spawn(leader.run(inbox));
     let tickers = tokio::spawn(tick(store.clone(), events.clone()));
     let keeper = tokio::spawn(retention::keep(store.clone(), proposer.clone()));
@@ -89,7 +89,7 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
         proposer,
         soft,
         users: Arc::new(Users::default()),
-        about: About { host: host_name(), started, more: Arc::default() },
+        about: About { host: host_name(), started, cluster_dir: cluster_dir.clone(), more: Arc::default() },
         link_address: link_address.clone(),
     };
     // Before the socket: whoever finds it answering finds the address and the process too.

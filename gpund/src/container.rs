@@ -146,6 +146,7 @@ fn fill_run_folder(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, rooted: &Root
         append: spec.stdio.open_mode == crate::spec::OpenMode::Append,
         umask: spec.umask,
         rlimits: spec.rlimits.iter().filter_map(|r| Some((rlimit_number(&r.name)?, r.soft))).collect(),
+        ..Task::default()
     };
     sys.create(&run.join("task"), &task.encode(), 0o400, Some(owner)).map_err(failed())
 }

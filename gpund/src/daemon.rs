@@ -27,6 +27,8 @@ use crate::probe;
 use crate::recover::{self, NodePlaces};
 use crate::reports::{Outbox, Said};
 use crate::shimlink::{self, Target};
+use crate::step::door::Asked;
+use crate::step::keeper::{Keeper, World};
 use crate::sys::Linux;
 use crate::watch::{self, Watch};
 
@@ -43,6 +45,10 @@ pub enum Event {
     Link(link::News),
     /// A job's supervisor.
     Job(Key, watch::News),
+    /// Somebody asks for a step.
+    Step(Asked),
+    /// The process of a step is gone.
+    StepOver(Key, u32),
     /// The daemon is asked to stop.
     Stop,
 }
@@ -59,6 +65,7 @@ pub struct Daemon {
     last_sent: Option<Instant>,
     news: UnboundedSender<Event>,
     clock_tick_ms: u64,
+    steps: Keeper,
 }
 
 impl Daemon {
@@ -83,6 +90,7 @@ impl Daemon {
             last_sent: None,
             news,
             clock_tick_ms: 1000 / ticks as u64,
+            steps: Keeper::default(),
         };
         daemon.sweep();
         for (key, state) in found {
@@ -115,8 +123,9 @@ impl Daemon {
         let mut batch = Vec::with_capacity(TOGETHER);
         loop {
             let asked = self.act();
+            let steps = self.look_at_steps();
             let sent = self.flush();
-            let wake = [asked, sent].into_iter().flatten().min().unwrap_or(ASK_AT_LEAST).min(ASK_AT_LEAST);
+            let wake = [asked, steps, sent].into_iter().flatten().min().unwrap_or(ASK_AT_LEAST).min(ASK_AT_LEAST);
             tokio::select! {
                 _ = events.recv_many(&mut batch, TOGETHER) => {}
                 () = tokio::time::sleep(wake) => {}
@@ -126,6 +135,8 @@ impl Daemon {
                     Event::Stop => return,
                     Event::Link(news) => self.hear_controller(news),
                     Event::Job(key, news) => self.hear_job(key, news),
+                    Event::Step(asked) => self.steps.ask(asked),
+                    Event::StepOver(key, step) => self.steps.over(key, step),
                 }
             }
         }
@@ -136,6 +147,7 @@ impl Daemon {
             link::News::Up(out) => {
                 self.link = Some(out);
                 self.outbox.clear();
+                self.steps.nothing_taken();
                 self.ledger.nothing_taken();
                 let keys: Vec<Key> = self.ledger.entries().map(|(key, _)| key).collect();
                 keys.into_iter().for_each(|key| self.outbox.push(self.ledger.reports(key)));
@@ -146,11 +158,23 @@ impl Daemon {
                     match said {
                         Said::Started(key) => self.ledger.start_taken(key),
                         Said::Ended(key) => self.ledger.exit_taken(key),
+                        Said::StepEnded(_) => {}
                     }
                 }
             }
             link::News::Sync(desired, launches) => self.sync(desired, launches),
         }
+    }
+
+    fn look_at_steps(&mut self) -> Option<Duration> {
+        let ledger = &self.ledger;
+        let runs =
+            |key: Key| ledger.view.held.get(&key).is_some_and(|held| matches!(held.stage, Stage::Running { .. }));
+        let dir = |key: Key| ledger.job_dir(key);
+        let world = World { runs: &runs, dir: &dir, shim: &self.shim };
+        let (reports, wake) = self.steps.look(self.desired.as_ref(), &world, &self.news);
+        self.push(reports);
+        wake
     }
 
     fn sync(&mut self, desired: Desired, launches: Vec<pb::Launch>) {

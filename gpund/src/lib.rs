@@ -33,6 +33,7 @@ pub mod recover;
 pub mod reports;
 pub mod shimlink;
 pub mod spec;
+pub mod step;
 pub mod supervise;
 pub mod sys;
 pub mod watch;

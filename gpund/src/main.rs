@@ -14,7 +14,7 @@ use gpund::config::{Args, Machine};
 use gpund::daemon::{Daemon, Event};
 use gpund::launcher::Site;
 use gpund::link::Link;
-use gpund::{embed, image, probe};
+use gpund::{embed, image, probe, step};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::UnboundedSender;
@@ -61,6 +61,9 @@ fn run(args: &Args) -> Result<()> {
         bail!("{} is not there; it is installed beside gpund", shim.display());
     }
     more_files();
+    let doors = dir.join(gpun_proto::step::SOCKET_FOLDER);
+    DirBuilder::new().recursive(true).mode(0o755).create(&doors).with_context(|| at(&doors))?;
+    let door = doors.join(gpun_proto::step::socket_name(&args.node));
     let site = Site {
         node_name: args.node.clone(),
         cluster_dir: dir,
@@ -84,7 +87,8 @@ fn run(args: &Args) -> Result<()> {
             tokio::time::sleep(COLLECT_EVERY).await;
         }
     });
-    runtime.block_on(serve(site, &shim, launches_max, link))?;
+    runtime.block_on(serve(site, &shim, launches_max, link, &door))?;
+    let _ = fs::remove_file(&door);
     // Nothing waits for blocking work that is still under way: what it had to do is found again at the next start.
     runtime.shutdown_background();
     let _ = fs::remove_file(node_dir.join("gpund.pid"));
@@ -107,6 +111,7 @@ async fn serve(
     shim: &Path,
     launches_max: usize,
     link: impl FnOnce(UnboundedSender<Event>) -> Link,
+    door: &Path,
 ) -> Result<()> {
     let (daemon, events) = Daemon::start(site, shim.to_owned(), launches_max).context("the ledger can't be read")?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -123,6 +128,8 @@ async fn serve(
         }
         let _ = stop.send(Event::Stop);
     });
+    let listener = step::door::open(door).with_context(|| format!("{} can't be listened on", door.display()))?;
+    tokio::spawn(step::door::serve(listener, daemon.events()));
     tokio::spawn(link(daemon.events()).run());
     daemon.run(events).await;
     Ok(())

@@ -18,6 +18,8 @@ pub enum Said {
     Started(Key),
     /// That it ended.
     Ended(Key),
+    /// That a step of it ended: the next document says so too.
+    StepEnded(Key),
 }
 
 /// Reports that wait for the next message, and those under way.
@@ -74,6 +76,7 @@ fn said(report: &JobReport) -> Said {
     match report.event {
         JobEvent::Launched { .. } => Said::Started(key),
         JobEvent::Ended(_) => Said::Ended(key),
+        JobEvent::StepEnded(_) => Said::StepEnded(key),
     }
 }
 
@@ -91,7 +94,7 @@ mod tests {
     fn keys(said: Vec<Said>) -> Vec<u32> {
         said.into_iter()
             .map(|said| match said {
-                Said::Started(key) | Said::Ended(key) => key.job.0,
+                Said::Started(key) | Said::Ended(key) | Said::StepEnded(key) => key.job.0,
             })
             .collect()
     }

@@ -280,7 +280,7 @@ pub fn clean(sys: &dyn Sys, dir: &JobDir, spec: &LaunchSpec, cgroups: &Cgroups) 
 }
 
 /// Field 22 of `/proc/PID/stat`. The second field, a name in parentheses, may hold anything.
-fn start_ticks(stat: &str) -> Option<u64> {
+pub(crate) fn start_ticks(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 

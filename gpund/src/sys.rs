@@ -2,7 +2,7 @@
 //! records the order of acts and lets any of them fail.
 
 mod linux;
-mod raw;
+pub(crate) mod raw;
 #[cfg(test)]
 pub mod record;
 

@@ -1,12 +1,14 @@
 //! The wire: services, messages, conversions and versions.
 //!
 //! Nothing else in gpunion knows how bytes look between machines. [`pb`] is generated from `proto/gpunion/v1/*.proto`;
-//! [`client`] dials controllers, [`quick`] does so for a command that asks once; [`node_key`] proves a node's membership.
+//! [`client`] dials controllers, [`quick`] does so for a command that asks once; [`node_key`] proves a node's membership;
+//! [`step`] frames what srun and a step's node say.
 
 pub mod client;
 pub mod hpack;
 pub mod node_key;
 pub mod quick;
+pub mod step;
 
 /// The messages and services, generated from the schema.
 pub mod pb {

@@ -556,6 +556,10 @@ impl Quick {
         show_script, "ShowScript", ShowScriptRequest, ShowScriptReply
     );
     unary!(
+        /// Makes a step of a running job.
+        create_step, "CreateStep", CreateStepRequest, CreateStepReply
+    );
+    unary!(
         /// The consensus group.
         show_members, "ShowMembers", ShowMembersRequest, ShowMembersReply
     );

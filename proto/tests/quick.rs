@@ -80,6 +80,9 @@ impl Controller for Echo {
     async fn show_script(&self, _: Request<pb::ShowScriptRequest>) -> Answer<pb::ShowScriptReply> {
         no()
     }
+    async fn create_step(&self, _: Request<pb::CreateStepRequest>) -> Answer<pb::CreateStepReply> {
+        no()
+    }
     async fn show_members(&self, _: Request<pb::ShowMembersRequest>) -> Answer<pb::ShowMembersReply> {
         no()
     }

@@ -228,6 +228,7 @@ impl SimNode {
                 for said in self.outbox.taken(number) {
                     match said {
                         Said::Started(key) => self.records.entry(key).or_default().start_taken = true,
+                        Said::StepEnded(_) => {}
                         Said::Ended(key) => {
                             self.records.entry(key).or_default().exit_taken = true;
                             if let Some(held) = self.view.held.get_mut(&key)

@@ -8,8 +8,7 @@ use crate::{
 /// What stands in for each until then.
 fn instead(name: &str) -> &'static str {
     match name {
-        "srun" | "salloc" => "until then, submit a script with sbatch",
-        "sattach" | "sbcast" => "it needs steps, which come with srun",
+        "salloc" => "until then, submit a script with sbatch",
         "sshare" | "sreport" => "accounts and limits are shown by sacctmgr",
         "sprio" => "priorities are shown by `squeue -o '%i %Q'`, reasons by `gpun why JOB`",
         _ => "",

@@ -15,6 +15,7 @@ pub mod scancel;
 pub mod scontrol;
 pub mod sinfo;
 pub mod squeue;
+pub mod srun;
 pub mod status;
 pub mod up;
 pub mod why;
@@ -57,6 +58,7 @@ pub fn flags(name: &str) -> Option<Vec<&'static Flag>> {
         "scontrol" => option::scontrol::COMMAND.flags(),
         "sinfo" => option::sinfo::COMMAND.flags(),
         "squeue" => option::squeue::COMMAND.flags(),
+        "srun" => option::srun::COMMAND.flags(),
         _ => return None,
     })
 }
@@ -87,6 +89,7 @@ fn slurm(name: &str, args: &[String]) -> u8 {
         "scancel" => scancel::run(args),
         "sacctmgr" => sacctmgr::run(args),
         "scontrol" => scontrol::run(args),
+        "srun" => srun::run(args),
         _ => later::run(name, args),
     }
 }

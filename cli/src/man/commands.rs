@@ -74,6 +74,43 @@ pub const COMMANDS: &[Prose] = &[
         see_also: &["squeue(1)", "scancel(1)", "scontrol(1)", "sacct(1)", "gpun-why(1)"],
     },
     Prose {
+        name: "srun",
+        about: "run tasks inside a job",
+        synopsis: &["srun [OPTIONS] PROGRAM [ARGUMENTS]", "srun [OPTIONS] --multi-prog FILE"],
+        description: "Starts a step: so many tasks of a program inside a job that runs, on the job's CPUs, in its container. Their output \
+            appears here, srun's standard input is theirs, and srun ends when the last of them has. It is used in the script of a \
+            job; with `--jobid` also from outside, such as for a shell beside a running job.\n\n\
+            Each task knows its number from `SLURM_PROCID`, their count from `SLURM_NTASKS`. What tasks leave running when the last \
+            of them ends is killed. When srun is killed, so is the step.\n\n\
+            srun does not make a job of its own yet, and a step runs on one node: the first of the job's.",
+        variables: &[
+            GPUN_DIR,
+            (
+                "SLURM_PROCID, SLURM_LOCALID, SLURM_NODEID",
+                "of a task: its number in the step, on its node, and the node's number",
+            ),
+            (
+                "SLURM_STEP_ID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST",
+                "of a task: its step, the step's tasks and nodes",
+            ),
+            ("SLURM_TASK_PID", "of a task: its process"),
+        ],
+        files: &[SOCKET, ("DIR/run/step-NODE.sock", "the node's socket, below the cluster's folder")],
+        status: &[
+            ("0", "all tasks ended with 0"),
+            ("N", "the highest exit code of a task; 128 and the signal's number for one that a signal ended"),
+            ("1", "an option is wrong, or the step could not be made"),
+            ("255", "an option is unknown or its value is none"),
+        ],
+        examples: &[
+            ("srun -n4 --label ./solve", "four tasks, their output with their numbers"),
+            ("srun -n1 --exact ./a & srun -n1 --exact ./b & wait", "two programs side by side on a job's CPUs"),
+            ("srun --jobid=17 --overlap --pty bash", "a shell inside job 17"),
+            ("srun -n2 -o part-%t.txt ./split", "a file for each task"),
+        ],
+        see_also: &["sbatch(1)", "scancel(1)", "sacct(1)"],
+    },
+    Prose {
         name: "squeue",
         about: "show jobs that wait and run",
         synopsis: &["squeue [OPTIONS]"],

@@ -295,6 +295,10 @@ impl Controller for Service {
         Ok(Response::new(pb::ShowScriptReply { script }))
     }
 
+    async fn create_step(&self, _: Request<pb::CreateStepRequest>) -> Answer<pb::CreateStepReply> {
+        Err(Status::unimplemented("this controller runs no steps"))
+    }
+
     async fn show_members(&self, _: Request<pb::ShowMembersRequest>) -> Answer<pb::ShowMembersReply> {
         let member = pb::Member {
             id: 1,

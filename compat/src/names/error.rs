@@ -147,6 +147,9 @@ pub fn of(refusal: &Refusal, doing: Doing) -> String {
         Refusal::Account => 2045,
         Refusal::Qos => 2066,
         Refusal::Policy(_) => 2050,
+        Refusal::StepBusy => 2016,
+        Refusal::StepNodes => 2006,
+        Refusal::StepCpus => return "More processors requested than permitted".to_owned(),
         other => return other.to_string(),
     };
     text(number).to_owned()

@@ -15,6 +15,7 @@ pub mod scancel;
 pub mod scontrol;
 pub mod sinfo;
 pub mod squeue;
+pub mod srun;
 pub mod submission;
 
 use jiff::tz::TimeZone;

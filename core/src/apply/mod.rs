@@ -12,6 +12,7 @@ mod license;
 mod place;
 mod report;
 mod reserve;
+mod step;
 mod submit;
 mod suspend;
 mod update;
@@ -23,7 +24,7 @@ use crate::{
     accounting::Book,
     command::{Act, ENTRY_VERSION},
     history::{self, AttemptEnd, Forget},
-    job::Job,
+    job::{Job, JobState},
     mirror::{MirrorSink, SINGLE, Table, encode, request_key},
 };
 
@@ -65,6 +66,7 @@ struct Dirty {
     reservations: BTreeSet<String>,
     /// Accounting before the entry, if it changed.
     book: Option<Book>,
+    steps: BTreeSet<(JobId, u32)>,
 }
 
 /// An entry being applied.
@@ -99,6 +101,7 @@ impl Applying<'_> {
             Command::Configure { settings, partitions } => self.configure(*settings, partitions),
             Command::ForgetHistory(records) => Ok(self.forget_history(&records)),
             Command::Tick => Ok(self.tick()),
+            Command::CreateStep { who, new } => self.create_step(&who, *new),
         };
         self.settle();
         result.unwrap_or_else(Outcome::Refused)
@@ -128,11 +131,15 @@ impl Applying<'_> {
         let attempt = self.ended_attempt.take();
         if job.is_over() && !was_over {
             let ended = job.ended.unwrap_or(self.now);
-            return history::write(self.state, job, AttemptEnd::WithJob, ended, self.mirror);
+            self.end_steps(job.id, job.state);
+            history::write(self.state, job, AttemptEnd::WithJob, ended, self.mirror);
+            return self.forget_steps(job.id);
         }
         let (Some(ran), None) = (attempt.as_deref().or(ran), &job.run) else { return };
         let end = if ran.is_requeuing() { AttemptEnd::Requeued } else { AttemptEnd::NodeFail };
+        self.end_steps(ran.id, JobState::Cancelled);
         history::write(self.state, ran, end, ran.ended.unwrap_or(self.now), self.mirror);
+        self.forget_steps(ran.id);
     }
 
     fn forget_history(&mut self, records: &[Forget]) -> Outcome {
@@ -192,6 +199,13 @@ impl Applying<'_> {
         }
         if let Some(before) = dirty.book {
             accounting::mirror_changes(&before, &state.book, mirror);
+        }
+        for place in dirty.steps {
+            let key = crate::step::key(place.0, place.1);
+            match state.steps.get(&place) {
+                Some(step) => mirror.put(Table::Step, &key, encode(step)),
+                None => mirror.delete(Table::Step, &key),
+            }
         }
         for id in dirty.jobs {
             match state.jobs.get(&id) {

@@ -19,6 +19,7 @@ impl Applying<'_> {
             match report.event {
                 JobEvent::Launched { at } => self.launched(report.job, at),
                 JobEvent::Ended(ended) => self.ended(report.job, ended),
+                JobEvent::StepEnded(ended) => self.step_ended(report.job, &ended),
             }
         }
         if count == 0 { Err(Refusal::StaleReport) } else { Ok(Outcome::Done { count }) }

@@ -14,5 +14,9 @@ pub use task::{BadTask, Task};
 
 /// Where the run folder is bound inside every container.
 pub const RUN_DIR: &str = "/.gpun";
+/// What stands at the beginning of `/.gpun/exit` from when process 1 takes orders until its end: the kernel drops a signal
+/// for a process 1 that does not wait for it yet.
+pub const READY: &[u8] = b"ready";
+
 /// Slurm's signal number for "a standard stream could not be opened".
 pub const SIGNAL_IO: u8 = 53;

@@ -5,16 +5,19 @@
 //! When the script is over it kills what is left, writes `/.gpun/exit` and ends.
 
 mod raw;
+mod step;
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::RawFd;
 
-use gpun_init::{End, Order, RUN_DIR, SIGNAL_IO, Task};
+use gpun_init::{End, Order, READY, RUN_DIR, SIGNAL_IO, Task};
 use raw::Reaped;
+use step::Steps;
 
 fn main() {
     let _ = raw::block_signals();
+    write_start(READY);
     let end = match std::fs::read(format!("{RUN_DIR}/task")) {
         Ok(bytes) => match Task::decode(&bytes) {
             Ok(task) => run(&task),
@@ -31,8 +34,14 @@ fn failed(reason: String) -> End {
 
 /// Written over blocks that exist already, in one call: the reader looks only after this process is gone.
 fn write_end(end: &End) {
+    write_start(&end.encode());
+}
+
+/// Writes at the beginning of `/.gpun/exit`.
+fn write_start(bytes: &[u8]) {
     if let Ok(fd) = c_string(format!("{RUN_DIR}/exit").as_bytes()).and_then(|p| raw::open(&p, libc::O_WRONLY, 0)) {
-        let _ = raw::write_all(fd, &end.encode());
+        let _ = raw::write_all(fd, bytes);
+        raw::close(fd);
     }
 }
 
@@ -46,7 +55,7 @@ fn run(task: &Task) -> End {
     if let Some(problem) = chdir_problem {
         complain(streams[2], task, &problem);
     }
-    let script = match raw::fork(|| become_script(task, streams)) {
+    let script = match (!task.hold).then(|| raw::fork(|| become_script(task, streams))).transpose() {
         Ok(pid) => pid,
         Err(e) => return failed(format!("cannot fork: {}", text(&e))),
     };
@@ -158,49 +167,65 @@ fn interpreter(program: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(words.next()?).into_owned())
 }
 
-/// Sleeps until the script is over; gives its wait status.
-fn supervise(script: i32, stderr: RawFd) -> i32 {
+/// Sleeps until the script is over; gives its wait status. Without a script, until the job is told to end and nothing runs.
+fn supervise(script: Option<i32>, stderr: RawFd) -> i32 {
     let order_signal = raw::order_signal();
+    let mut steps = Steps::default();
+    let mut ending = false;
     loop {
         let arrived = raw::next_signal();
         match arrived.number {
-            libc::SIGCHLD => {
-                if let Some(status) = reap_until(script) {
-                    return status;
-                }
-            }
+            libc::SIGCHLD => match collect(script, &mut steps) {
+                Collected { script: Some(status), .. } => return status,
+                Collected { nothing_left: true, .. } if ending => return 0,
+                _ => {}
+            },
             // The job's own processes may signal process 1 too; only the outside gives orders.
             _ if !arrived.from_outside => {}
             n if n == order_signal => {
-                if let Some(order) = arrived.value.and_then(Order::decode) {
-                    obey(order, script, stderr);
+                let Some(order) = arrived.value.and_then(Order::decode) else { continue };
+                obey(order, script, stderr, &mut steps);
+                ending |= script.is_none() && order == Order::All(libc::SIGTERM as u8);
+                if ending && collect(script, &mut steps).nothing_left {
+                    return 0;
                 }
             }
             n @ (libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGUSR1 | libc::SIGUSR2) => {
-                signal_group(script, n as u8);
+                script.iter().for_each(|script| signal_group(*script, n as u8));
             }
             _ => {}
         }
     }
 }
 
-/// Collects every child that has ended; the script's status when it was among them.
-fn reap_until(script: i32) -> Option<i32> {
-    let mut found = None;
-    while let Reaped::Child(pid, status) = raw::reap(false) {
-        if pid == script {
-            found = Some(status);
-        }
-    }
-    found
+/// What a look at the children gave.
+struct Collected {
+    /// The script's status, if it has ended.
+    script: Option<i32>,
+    /// There are no children any more.
+    nothing_left: bool,
 }
 
-fn obey(order: Order, script: i32, stderr: RawFd) {
+/// Collects every child that has ended.
+fn collect(script: Option<i32>, steps: &mut Steps) -> Collected {
+    let mut found = None;
+    loop {
+        match raw::reap(false) {
+            Reaped::Child(pid, status, _) if Some(pid) == script => found = Some(status),
+            Reaped::Child(pid, status, used) => steps.ended(pid, status, used),
+            Reaped::None => return Collected { script: found, nothing_left: false },
+            Reaped::NoChildren => return Collected { script: found, nothing_left: true },
+        }
+    }
+}
+
+fn obey(order: Order, script: Option<i32>, stderr: RawFd, steps: &mut Steps) {
     match order {
         Order::Script(signal) => {
-            let _ = raw::kill(script, signal);
+            let _ = script.is_some_and(|script| raw::kill(script, signal));
         }
-        Order::Group(signal) => signal_group(script, signal),
+        Order::Group(signal) => script.iter().for_each(|script| signal_group(*script, signal)),
+        Order::Start(number) => steps.start(number),
         Order::All(signal) => {
             let _ = raw::kill(-1, signal);
         }

@@ -14,11 +14,17 @@ pub enum Order {
     All(u8),
     /// Copy `/.gpun/notice` to the script's standard error.
     Notice,
+    /// Start the task of a step whose file is `/.gpun/steps/N`. N is below [`Order::START_MAX`].
+    Start(u32),
 }
 
 impl Order {
     /// Offset from `SIGRTMIN` of the signal that carries orders.
     pub const RT_OFFSET: i32 = 2;
+
+    /// Numbers of tasks to start are below this.
+    pub const START_MAX: u32 = 1 << 30;
+    const START: i32 = 1 << 30;
 
     /// The signal's value.
     pub fn encode(self) -> i32 {
@@ -27,11 +33,15 @@ impl Order {
             Self::Group(n) => 0x200 | i32::from(n),
             Self::All(n) => 0x300 | i32::from(n),
             Self::Notice => 0x400,
+            Self::Start(n) => Self::START | (n % Self::START_MAX) as i32,
         }
     }
 
     /// Reads a signal's value.
     pub fn decode(value: i32) -> Option<Self> {
+        if value >= Self::START {
+            return Some(Self::Start((value & !Self::START) as u32));
+        }
         let number = (value & 0xff) as u8;
         match value & !0xff {
             0x100 => Some(Self::Script(number)),
@@ -49,7 +59,14 @@ mod tests {
 
     #[test]
     fn every_order_survives_the_way() {
-        for order in [Order::Script(10), Order::Group(15), Order::All(64), Order::Notice] {
+        for order in [
+            Order::Script(10),
+            Order::Group(15),
+            Order::All(64),
+            Order::Notice,
+            Order::Start(0),
+            Order::Start(Order::START_MAX - 1),
+        ] {
             assert_eq!(Order::decode(order.encode()), Some(order));
         }
         for bad in [0, 0x500, -1, 0x1100, i32::MIN] {

@@ -57,23 +57,45 @@ pub fn next_signal() -> Arrived {
 
 /// A child that ended.
 pub enum Reaped {
-    /// Its pid and wait status.
-    Child(i32, i32),
+    /// Its pid, wait status and what it used.
+    Child(i32, i32, Used),
     /// Children live, none has ended.
     None,
     /// There are no children.
     NoChildren,
 }
 
+/// What a child and those that it waited for used.
+#[derive(Clone, Copy, Default)]
+pub struct Used {
+    /// The biggest process, in KiB.
+    pub max_rss_kib: u64,
+    /// CPU time in user mode, in microseconds.
+    pub user_us: u64,
+    /// CPU time in the kernel, in microseconds.
+    pub system_us: u64,
+}
+
 /// Collects one child. `block`: waits for it.
 pub fn reap(block: bool) -> Reaped {
     let mut status = 0;
     loop {
-        // SAFETY: status is a valid place for the result.
-        let pid = unsafe { libc::waitpid(-1, &mut status, if block { 0 } else { libc::WNOHANG }) };
+        // SAFETY: an all-zero rusage is valid; both are valid places for the result.
+        let (pid, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            (libc::wait4(-1, &mut status, if block { 0 } else { libc::WNOHANG }, &mut usage), usage)
+        };
+        let micros = |time: libc::timeval| (time.tv_sec as u64).saturating_mul(1_000_000) + time.tv_usec as u64;
         match pid {
             0 => return Reaped::None,
-            1.. => return Reaped::Child(pid, status),
+            1.. => {
+                let used = Used {
+                    max_rss_kib: u64::try_from(usage.ru_maxrss).unwrap_or(0),
+                    user_us: micros(usage.ru_utime),
+                    system_us: micros(usage.ru_stime),
+                };
+                return Reaped::Child(pid, status, used);
+            }
             _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
             _ => return Reaped::NoChildren,
         }
@@ -119,6 +141,35 @@ pub fn open(path: &CStr, flags: i32, mode: u32) -> io::Result<RawFd> {
 pub fn mkdir(path: &CStr, mode: libc::mode_t) -> io::Result<()> {
     // SAFETY: path ends in NUL and lives through the call.
     check(unsafe { libc::mkdir(path.as_ptr(), mode) }).map(drop)
+}
+
+/// Makes a terminal the controlling one of this session.
+pub fn take_terminal(fd: RawFd) -> io::Result<()> {
+    // SAFETY: TIOCSCTTY takes an integer.
+    check(unsafe { libc::ioctl(fd, libc::TIOCSCTTY, 0) }).map(drop)
+}
+
+/// Closes a descriptor of this process's own.
+pub fn close(fd: RawFd) {
+    // SAFETY: close takes an integer; whoever calls this does not use it again.
+    unsafe {
+        libc::close(fd);
+    }
+}
+
+/// Sleeps until one byte was read, or there is none.
+pub fn read_byte(fd: RawFd) {
+    let mut byte = 0u8;
+    // SAFETY: the pointer is that of a live byte.
+    while unsafe { libc::read(fd, (&raw mut byte).cast(), 1) } < 0
+        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+    {}
+}
+
+/// This process's number.
+pub fn own_pid() -> i32 {
+    // SAFETY: getpid takes nothing and cannot fail.
+    unsafe { libc::getpid() }
 }
 
 /// Changes the working directory.
@@ -192,15 +243,23 @@ pub fn fresh_session() {
     }
 }
 
-/// Becomes another program; comes back only with the reason why not.
+/// Becomes another program, the first of `argv`; comes back only with the reason why not.
 pub fn exec(argv: &[CString], env: &[CString]) -> io::Error {
+    match argv.first() {
+        Some(program) => exec_at(program, argv, env),
+        None => io::Error::from_raw_os_error(libc::EINVAL),
+    }
+}
+
+/// Becomes the program at `path`; comes back only with the reason why not.
+pub fn exec_at(path: &CStr, argv: &[CString], env: &[CString]) -> io::Error {
     let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
         list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
     };
     let (argv, env) = (pointers(argv), pointers(env));
-    // SAFETY: both arrays end in a null pointer, and the strings they point to outlive the call.
+    // SAFETY: path ends in NUL, both arrays end in a null pointer, and the strings they point to outlive the call.
     unsafe {
-        libc::execve(argv[0], argv.as_ptr(), env.as_ptr());
+        libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr());
     }
     io::Error::last_os_error()
 }

@@ -23,6 +23,14 @@ pub struct Task {
     pub umask: u32,
     /// `(resource number, soft limit)`.
     pub rlimits: Vec<(u32, u64)>,
+    /// There is no script: the container is held until it is ended, and steps are started in it.
+    pub hold: bool,
+    /// The task of a step: a pipe for what becomes of it.
+    pub status: Vec<u8>,
+    /// The task of a step: a pipe from which it reads one byte before it begins.
+    pub go: Vec<u8>,
+    /// The task of a step: its three streams are this terminal.
+    pub terminal: Vec<u8>,
 }
 
 /// The task file is damaged at that byte.
@@ -49,6 +57,14 @@ impl Task {
         put(b'2', &self.stderr);
         put(b'+', &[u8::from(self.append)]);
         put(b'u', &self.umask.to_le_bytes());
+        for (tag, value) in [(b's', &self.status), (b'g', &self.go), (b't', &self.terminal)] {
+            if !value.is_empty() {
+                put(tag, value);
+            }
+        }
+        if self.hold {
+            put(b'h', &[1]);
+        }
         for (resource, soft) in &self.rlimits {
             let mut value = resource.to_le_bytes().to_vec();
             value.extend_from_slice(&soft.to_le_bytes());
@@ -68,7 +84,7 @@ impl Task {
             task.set(tag, value).ok_or(here)?;
             rest = after;
         }
-        if task.argv.is_empty() { Err(BadTask(bytes.len())) } else { Ok(task) }
+        if task.argv.is_empty() && !task.hold { Err(BadTask(bytes.len())) } else { Ok(task) }
     }
 
     fn set(&mut self, tag: u8, value: &[u8]) -> Option<()> {
@@ -81,6 +97,10 @@ impl Task {
             b'1' => self.stdout = value.to_vec(),
             b'2' => self.stderr = value.to_vec(),
             b'+' => self.append = value == [1],
+            b's' => self.status = value.to_vec(),
+            b'g' => self.go = value.to_vec(),
+            b't' => self.terminal = value.to_vec(),
+            b'h' => self.hold = value == [1],
             b'u' => self.umask = u32::from_le_bytes(value.try_into().ok()?),
             b'l' => {
                 let (resource, soft) = value.split_first_chunk::<4>()?;
@@ -108,6 +128,10 @@ mod tests {
             append: true,
             umask: 0o027,
             rlimits: vec![(7, 1024), (3, u64::MAX)],
+            hold: true,
+            status: b"/.gpun/steps/s0".to_vec(),
+            go: b"/.gpun/steps/g0".to_vec(),
+            terminal: b"/dev/pts/0".to_vec(),
         }
     }
 

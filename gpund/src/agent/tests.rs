@@ -15,6 +15,7 @@ fn job(key: Key) -> DesiredJob {
         end: None,
         signals: Vec::new(),
         suspended: false,
+        steps: Vec::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Started by [`gpund::jobdir::JobDir::shim_command`] with the job's folder as its argument, its lock as standard input
 //! and its listening socket as standard output.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
@@ -26,6 +27,9 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let mut args = std::env::args_os().skip(1);
+    if std::env::args_os().nth(1).is_some_and(|first| first == "step") {
+        return run_step(args.nth(1), args.next());
+    }
     let (Some(path), None) = (args.next(), args.next()) else {
         bail!("usage: gpund-shim JOB_FOLDER, started by gpund")
     };
@@ -50,6 +54,24 @@ fn run() -> Result<()> {
     supervise::run(&mut supervisor, &listener, &children, log_start)?;
     supervise::remove_socket(&system, &dir)?;
     Ok(())
+}
+
+/// `gpund-shim step JOB_FOLDER STEP`, with srun's connection as standard input.
+fn run_step(folder: Option<OsString>, step: Option<OsString>) -> Result<()> {
+    let step = step.and_then(|step| step.into_string().ok()).and_then(|step| step.parse().ok());
+    let (Some(folder), Some(step)) = (folder, step) else {
+        bail!("usage: gpund-shim step JOB_FOLDER STEP, started by gpund")
+    };
+    sys::become_session_leader();
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
+    let dir = JobDir::new(folder);
+    let spec = dir.read_launch().context("cannot read launch.json")?;
+    let cgroups = Cgroups::detect(&Linux).context("cannot read the mounted cgroups")?;
+    if let Err(e) = cgroups.leave_service(&Linux, &spec.cgroup_parent) {
+        eprintln!("gpund-shim: cannot leave the service's cgroup: {e}");
+    }
+    let socket: OwnedFd = std::io::stdin().as_fd().try_clone_to_owned()?;
+    gpund::step::run::run(&dir, step, socket)
 }
 
 /// Copies of the inherited descriptors that the runtime does not inherit in its turn.

@@ -23,6 +23,7 @@ fn document(as_of: u64, attempts: &[(u32, Option<u64>)]) -> Desired {
         end: None,
         signals: Vec::new(),
         suspended: false,
+        steps: Vec::new(),
     });
     Desired { as_of: TimeMs(as_of), kill_wait_s: 5, jobs: jobs.collect() }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, fchown, lchown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use gpun_init::Order;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -231,6 +231,11 @@ impl Sys for Linux {
     }
 
     fn order(&self, pid: i32, order: Order) -> io::Result<()> {
+        // Before it waits for signals, the kernel drops them for a process 1.
+        let until = Instant::now() + ORDER_WAIT;
+        while !takes_orders(pid) && Instant::now() < until {
+            std::thread::sleep(Duration::from_micros(200));
+        }
         raw::queue_order(pid, order)
     }
 
@@ -242,6 +247,16 @@ impl Sys for Linux {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
+}
+
+/// How long process 1 may take from its start until it takes orders.
+const ORDER_WAIT: Duration = Duration::from_secs(2);
+
+/// Whether process 1 of a container has begun its work; also true once it is gone, or the job wrote over what it says.
+fn takes_orders(pid: i32) -> bool {
+    let mut first = [0];
+    let read = File::open(format!("/proc/{pid}/root{}/exit", gpun_init::RUN_DIR)).and_then(|mut f| f.read(&mut first));
+    !matches!(read, Ok(1)) || first != [0]
 }
 
 /// The option string's own separators, escaped as overlayfs reads them.

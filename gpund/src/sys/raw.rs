@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -21,6 +21,24 @@ pub fn queue_order(pid: i32, order: Order) -> io::Result<()> {
     let value = libc::sigval { sival_ptr: order.encode() as usize as *mut libc::c_void };
     // SAFETY: sigqueue takes plain values; the receiver reads the value as an integer, never as a pointer.
     check(unsafe { libc::sigqueue(pid, libc::SIGRTMIN() + Order::RT_OFFSET, value) }).map(drop)
+}
+
+/// Unlocks the other side of a new terminal; gives its number.
+pub fn unlock_terminal(master: BorrowedFd<'_>) -> io::Result<u32> {
+    let (unlocked, mut number): (libc::c_int, libc::c_uint) = (0, 0);
+    // SAFETY: both calls take a pointer to an integer that lives through them.
+    unsafe {
+        check(libc::ioctl(master.as_raw_fd(), libc::TIOCSPTLCK, &raw const unlocked))?;
+        check(libc::ioctl(master.as_raw_fd(), libc::TIOCGPTN, &raw mut number))?;
+    }
+    Ok(number)
+}
+
+/// Tells a terminal how big its window is.
+pub fn set_window_size(terminal: BorrowedFd<'_>, rows: u16, columns: u16) -> io::Result<()> {
+    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the size lives through the call.
+    check(unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) }).map(drop)
 }
 
 /// A child that ended.

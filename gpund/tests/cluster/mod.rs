@@ -223,7 +223,7 @@ impl Controller {
         until(&format!("job {job}.{attempt} ended"), || {
             ended = self.reports(job, attempt).into_iter().find_map(|event| match event {
                 JobEvent::Ended(ended) => Some(ended),
-                JobEvent::Launched { .. } => None,
+                JobEvent::Launched { .. } | JobEvent::StepEnded(_) => None,
             });
             ended.is_some()
         });
@@ -370,6 +370,7 @@ impl Cluster {
             end: None,
             signals: Vec::new(),
             suspended: false,
+            steps: Vec::new(),
         };
         let user =
             pb::User { uid: UID, gid: UID, groups: vec![UID], name: "alice".into(), home: work.clone().into_bytes() };

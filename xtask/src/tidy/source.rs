@@ -176,9 +176,11 @@ fn is_test(path: &str) -> bool {
         || ["/tests/", "/benches/", "/testing/"].iter().any(|part| path.contains(part))
 }
 
-/// A program's own file: it owns the output of its process. The supervisor's loop is one, its standard error is its log.
+/// A program's own file: it owns the output of its process. The loops of a job's supervisor and of a step
+/// are such, their standard error is their log.
 fn is_program(path: &str) -> bool {
-    path.ends_with("/src/main.rs") || path.contains("/src/bin/") || path == "gpund/src/supervise.rs"
+    let loops = ["gpund/src/step/run.rs", "gpund/src/supervise.rs"];
+    path.ends_with("/src/main.rs") || path.contains("/src/bin/") || loops.contains(&path)
 }
 
 impl Ban {

@@ -5,10 +5,12 @@
 
 mod accounting;
 mod query;
+mod step;
 mod submission;
 
 pub use accounting::{SACCT, SACCTMGR};
 pub use query::{SCANCEL, SCONTROL, SINFO, SQUEUE};
+pub use step::STEP;
 pub use submission::SUBMISSION;
 
 /// Long names of options with their texts.
@@ -36,7 +38,7 @@ const fn is_same(a: &[u8], b: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Flag, Support, sacct, sbatch, scancel, scontrol, sinfo, squeue};
+    use super::super::{Flag, Support, sacct, sbatch, scancel, scontrol, sinfo, squeue, srun};
     use super::*;
 
     /// What needs no more words than its line for `--help`.
@@ -51,6 +53,7 @@ mod tests {
             ("scancel", scancel::COMMAND.flags(), SCANCEL),
             ("scontrol", scontrol::COMMAND.flags(), SCONTROL),
             ("sacct", sacct::COMMAND.flags(), SACCT),
+            ("srun", srun::COMMAND.flags(), STEP),
         ] {
             let needs_words = |flag: &&&Flag| flag.support == Support::Done && !PLAIN.contains(&flag.long);
             let without: Vec<_> = flags.iter().filter(needs_words).filter(|flag| flag.man.is_empty()).collect();
