@@ -179,3 +179,13 @@ pub fn update(data: &[u8]) {
     let words: Vec<String> = text(data).lines().map(str::to_owned).collect();
     let _ = update::parse(&words, &Context { now_s: NOW_S, zone: &TimeZone::UTC, is_root: true });
 }
+
+/// The file of `srun --multi-prog`; the first byte is the number of tasks.
+pub fn multi_prog(data: &[u8]) {
+    let Some((count, text)) = data.split_first() else { return };
+    let text = String::from_utf8_lossy(text);
+    if let Ok(commands) = gpun_compat::multi_prog::parse(&text, u32::from(*count)) {
+        assert_eq!(commands.len(), usize::from(*count));
+        assert!(commands.iter().all(|command| !command.is_empty()));
+    }
+}

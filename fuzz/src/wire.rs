@@ -2,7 +2,11 @@
 
 use std::{io::Write as _, net::Shutdown, os::unix::net::UnixStream};
 
-use gpun_proto::{pb, quick::Quick};
+use gpun_proto::{
+    pb,
+    quick::Quick,
+    step::{BadFrame, Frames, frame},
+};
 
 /// Larger inputs might not fit into a socket's buffer, and nobody reads the other end.
 const SENT_MAX: usize = 32 << 10;
@@ -29,4 +33,31 @@ pub fn quick(data: &[u8]) {
         1 => drop(quick.list_jobs(&pb::ListJobsRequest::default(), drop)),
         _ => drop(quick.acts(&[pb::ActRequest::default(), pb::ActRequest::default()], |_, reply| drop(reply))),
     }
+}
+
+/// What srun and a step's node say to each other, in pieces of a size that the first byte chooses: however it is cut, the same
+/// messages come out, and they are written as they were read.
+pub fn step(data: &[u8]) {
+    let Some((size, bytes)) = data.split_first() else { return };
+    let whole = messages(bytes, bytes.len().max(1));
+    assert_eq!(messages(bytes, usize::from(*size) + 1), whole, "in pieces of {size} and one");
+    for message in whole.0 {
+        assert_eq!(messages(&frame(&message), usize::MAX), (vec![message], false));
+    }
+}
+
+/// The messages up to the first that is none, and whether there is one.
+fn messages(bytes: &[u8], size: usize) -> (Vec<pb::ToStep>, bool) {
+    let (mut frames, mut found) = (Frames::default(), Vec::new());
+    for piece in bytes.chunks(size) {
+        frames.push(piece);
+        loop {
+            match frames.next_message() {
+                Ok(Some(message)) => found.push(message),
+                Ok(None) => break,
+                Err(BadFrame) => return (found, true),
+            }
+        }
+    }
+    (found, false)
 }

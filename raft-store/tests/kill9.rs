@@ -118,7 +118,12 @@ fn main() {
             for (index, key) in &acknowledged {
                 assert!(view.view.values.contains_key(key), "entry {index} ({key}) was acknowledged and is lost");
             }
-            assert_eq!(records(&store).len(), view.view.values.len() + 1, "the mirror and the state differ");
+            // One record more than values: what the first entry that is applied brings. It may have been killed before that.
+            let (records, values) = (records(&store).len(), view.view.values.len());
+            assert!(
+                records == values + 1 || (records, values) == (0, 0),
+                "the mirror and the state differ: {records} {values}"
+            );
             store.shutdown().await;
         });
         println!("round {round}: killed after {life:?} and {} entries; opened in {:?}", lines.len(), start.elapsed());
