@@ -550,6 +550,8 @@ fn node(id: u32, gres: Option<(&str, u32)>, features: &[&str], weight: u32) -> N
         memory_unused: Some(MemoryMib(13_898)),
         cpu_numbers_taken: IndexSet::new(),
         planned: false,
+        reservation: None,
+        maint: false,
     }
 }
 
@@ -821,4 +823,26 @@ fn ten_thousand_jobs_are_printed_without_squares() {
         (1..=10_000).map(|i| view(job(i, ("alice", 7001), |_, _| ()), &[], Reason::Priority)).collect();
     let report = squeue_with(&["-h"], &views, &shown());
     assert_eq!(report.stdout.lines().count(), 10_000);
+}
+
+#[test]
+fn an_active_reservation_shows_in_its_node() {
+    let planned = BTreeSet::new();
+    for (maint, drained, state, end) in [
+        (false, false, "State=IDLE+RESERVED ", "AveWatts=0\n   \n   ReservationName=fix\n\n"),
+        (true, false, "State=IDLE+MAINTENANCE+RESERVED ", "AveWatts=0\n   \n   ReservationName=fix\n\n"),
+        (
+            true,
+            true,
+            "State=IDLE+DRAIN+MAINTENANCE+RESERVED ",
+            "   \n   Reason=x [root@2026-12-01T05:35:40]\n   ReservationName=fix\n\n",
+        ),
+    ] {
+        let mut view = node(6, None, &["cpu"], 10);
+        (view.reservation, view.maint) = (Some("fix".to_owned()), maint);
+        view.node.drain = drained.then(|| Mark { reason: "x".to_owned(), uid: 0, since: at(1) });
+        let block = node_block::show(&view, &planned, Detail::default(), &shown());
+        assert!(block.contains(state), "{block}");
+        assert!(block.ends_with(end), "{block}");
+    }
 }

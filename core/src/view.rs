@@ -81,6 +81,12 @@ pub struct NodeView {
     /// The last plan keeps it for a waiting job.
     #[cbor(n(11), default)]
     pub planned: bool,
+    /// Name of the reservation that holds it now.
+    #[n(12)]
+    pub reservation: Option<String>,
+    /// That reservation is for maintenance.
+    #[cbor(n(13), default)]
+    pub maint: bool,
 }
 
 /// A partition as shown.

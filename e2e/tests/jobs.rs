@@ -207,6 +207,10 @@ fn reservations_are_made_used_and_ended() {
         root(&["create", "reservation", "reservationname=r", "starttime=now", "duration=30", "nodes=n1", "users=root"]);
     assert_eq!((made.code, made.out.as_str()), (0, "Reservation created: r\n"), "{made:?}");
     assert!(root(&["show", "reservation", "r"]).out.contains("State=ACTIVE"));
+    let shown = root(&["show", "node", "n1"]).out;
+    assert!(shown.contains("State=IDLE+RESERVED ") && shown.contains("   ReservationName=r\n"), "{shown}");
+    let listed = cluster.run(ALICE, "sinfo", &["-h", "-n", "n1", "-t", "resv", "-o", "%t %T"]);
+    assert_eq!(listed.out, "resv reserved\n", "{listed:?}");
     let table = cluster.run(ALICE, "sinfo", &["-T"]);
     assert!(table.out.contains("\nr            ACTIVE "), "{table:?}");
     // A stranger's job goes elsewhere, may not name it, and may not end it.

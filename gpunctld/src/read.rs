@@ -15,7 +15,7 @@ use gpun_core::{
     job::{ArrayRole, GresAlloc, Job, Reason},
     node::Node,
     partition::Partition,
-    reservation::Reservation,
+    reservation::{Flag, Reservation},
     settings::License,
     view::{Cause, ClusterView, JobView, LicenseView, NodeView, PartitionView, ReservationView, WhyView},
 };
@@ -78,8 +78,21 @@ pub fn planned_nodes(plan: &Plan) -> BTreeSet<NodeId> {
     plan.verdicts.values().flat_map(|verdict| &verdict.planned_nodes).copied().collect()
 }
 
-/// A node as shown.
-pub fn node_view(state: &State, soft: &Soft, node: &Node, planned: bool) -> NodeView {
+/// Reservations that hold now, by the name of each of their nodes; maintenance goes before others that it overlaps.
+pub fn active_reservations(state: &State, now: TimeMs) -> BTreeMap<&str, &Reservation> {
+    let mut active: Vec<&Reservation> = state.reservations().filter(|one| one.is_active(now)).collect();
+    active.sort_by_key(|one| one.has(Flag::Maint));
+    active.into_iter().flat_map(|one| one.nodes.iter().map(move |node| (node.as_str(), one))).collect()
+}
+
+/// A node as shown; `reservation` is the one that holds it now.
+pub fn node_view(
+    state: &State,
+    soft: &Soft,
+    node: &Node,
+    planned: bool,
+    reservation: Option<&Reservation>,
+) -> NodeView {
     let health = soft.health_of(node.id);
     let jobs = node.taken.jobs.iter().filter_map(|id| state.job(*id));
     NodeView {
@@ -94,6 +107,8 @@ pub fn node_view(state: &State, soft: &Soft, node: &Node, planned: bool) -> Node
         memory_unused: health.memory_unused,
         cpu_numbers_taken: node.taken.cpus.clone(),
         planned,
+        reservation: reservation.map(|one| one.name.clone()),
+        maint: reservation.is_some_and(|one| one.has(Flag::Maint)),
         node: node.clone(),
     }
 }

@@ -24,7 +24,10 @@ use crate::{
     app::App,
     filter::{Filter, bad},
     propose::{Proposer, clock_now},
-    read::{About, Soft, cluster_view, job_view, node_view, partition_view, planned_nodes, reservation_views},
+    read::{
+        About, Soft, active_reservations, cluster_view, job_view, node_view, partition_view, planned_nodes,
+        reservation_views,
+    },
     records,
     users::Users,
 };
@@ -162,9 +165,14 @@ impl Controller for Rpc {
         let mut nodes: Vec<_> = state.nodes().filter(|node| names.is_empty() || names.contains(&node.name)).collect();
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         let planned = planned_nodes(&self.soft.plan.load());
-        let view = |node: &gpun_core::node::Node| node_view(&state, &self.soft, node, planned.contains(&node.id));
+        let now = clock_now();
+        let reserved = active_reservations(&state, now);
+        let view = |node: &gpun_core::node::Node| {
+            let reservation = reserved.get(node.name.as_str()).copied();
+            node_view(&state, &self.soft, node, planned.contains(&node.id), reservation)
+        };
         let nodes = nodes.into_iter().map(|node| encode(&view(node))).collect();
-        Ok(Response::new(pb::ListNodesReply { nodes, now_ms: clock_now().0 }))
+        Ok(Response::new(pb::ListNodesReply { nodes, now_ms: now.0 }))
     }
 
     async fn list_partitions(

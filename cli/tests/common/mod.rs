@@ -229,6 +229,8 @@ impl Controller for Service {
             memory_unused: Some(MemoryMib(1000)),
             cpu_numbers_taken: IndexSet::new(),
             planned: false,
+            reservation: None,
+            maint: false,
         };
         let nodes = wanted.map(|node| encode(&view(node))).collect();
         Ok(Response::new(pb::ListNodesReply { nodes, now_ms: NOW.0 }))

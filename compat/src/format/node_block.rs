@@ -70,19 +70,17 @@ pub fn show(view: &NodeView, planned: &BTreeSet<String>, detail: Detail, shown: 
     finish(view, lines, detail, shown)
 }
 
-/// The reason stands after an empty line.
+/// The reason and the reservation stand after an empty line.
 fn finish(view: &NodeView, mut lines: Vec<String>, detail: Detail, shown: &Shown<'_>) -> String {
     let mark = node_state::mark(view);
     let reason = mark.map(|m| format!("Reason={} [{}@{}]", m.reason, shown.user(m.uid), shown.time(m.since)));
-    if detail.one_line {
-        lines.push(String::new());
-        lines.extend(reason);
-        return lines.join(" ") + "\n";
-    }
-    let body = lines.join("\n   ");
-    match reason {
-        Some(reason) => format!("{body}\n   \n   {reason}\n\n"),
-        None => format!("{body}\n   \n\n"),
+    let reservation = view.reservation.as_ref().map(|name| format!("ReservationName={name}"));
+    lines.push(String::new());
+    lines.extend(reason);
+    lines.extend(reservation);
+    match detail.one_line {
+        true => lines.join(" ") + "\n",
+        false => lines.join("\n   ") + "\n\n",
     }
 }
 

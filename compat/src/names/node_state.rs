@@ -31,6 +31,10 @@ pub struct State {
     pub not_responding: bool,
     /// The plan keeps it for a waiting job.
     pub planned: bool,
+    /// A reservation holds it now.
+    pub reserved: bool,
+    /// A reservation for maintenance holds it now.
+    pub maint: bool,
 }
 
 /// A node's state; `planned` says whether the plan keeps it for a waiting job.
@@ -51,6 +55,8 @@ pub fn of(view: &NodeView, planned: bool) -> State {
         completing: view.completing > 0,
         not_responding: silent || node.liveness == Liveness::Unknown,
         planned: planned && node.liveness == Liveness::Up,
+        reserved: view.reservation.is_some(),
+        maint: view.reservation.is_some() && view.maint,
     }
 }
 
@@ -66,6 +72,8 @@ impl State {
             _ if self.drain && (busy || self.completing) => ("draining", "drng"),
             _ if self.drain => ("drained", "drain"),
             Base::Idle if self.completing => ("completing", "comp"),
+            Base::Idle if self.maint => ("maint", "maint"),
+            Base::Idle if self.reserved => ("reserved", "resv"),
             Base::Idle if self.planned => ("planned", "plnd"),
             Base::Idle => ("idle", "idle"),
             Base::Allocated if self.completing => ("allocated+", "alloc+"),
@@ -74,9 +82,12 @@ impl State {
         }
     }
 
-    /// `*` for a node that does not answer, `-` for one in use that the plan keeps.
+    /// `$` for a node in maintenance whose word does not say so, `*` for one that does not answer, `-` for one in use
+    /// that the plan keeps.
     fn mark(self) -> &'static str {
         match self {
+            Self { maint: true, drain: false, completing: false, base: Base::Idle, .. } => "",
+            Self { maint: true, .. } => "$",
             Self { not_responding: true, .. } => "*",
             Self { planned: true, drain: false, base: Base::Mixed, .. } => "-",
             _ => "",
@@ -106,6 +117,8 @@ impl State {
         let flags = [
             (self.drain, "+DRAIN"),
             (self.completing, "+COMPLETING"),
+            (self.maint, "+MAINTENANCE"),
+            (self.reserved, "+RESERVED"),
             (self.not_responding, "+NOT_RESPONDING"),
             (self.planned, "+PLANNED"),
         ];
@@ -137,7 +150,7 @@ impl State {
             Base::Allocated => 3,
             Base::Mixed => 5,
         };
-        let marks = [self.drain, self.completing, self.not_responding, self.planned];
+        let marks = [self.drain, self.completing, self.not_responding, self.planned, self.reserved, self.maint];
         marks.iter().enumerate().fold(base, |sum, (i, on)| sum + (u32::from(*on) << (i + 4)))
     }
 }
@@ -265,6 +278,8 @@ fn is(state: State, name: &str) -> bool {
         "draining" => state.drain && state.is_busy(),
         "no_respond" => state.not_responding,
         "planned" => state.planned,
+        "reserved" => state.reserved,
+        "maint" => state.maint,
         "completing" => state.completing,
         _ => false,
     }
@@ -274,8 +289,18 @@ fn is(state: State, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    const IDLE: State =
-        State { base: Base::Idle, drain: false, completing: false, not_responding: false, planned: false };
+    const IDLE: State = State {
+        base: Base::Idle,
+        drain: false,
+        completing: false,
+        not_responding: false,
+        planned: false,
+        reserved: false,
+        maint: false,
+    };
+
+    const RESERVED: State = State { reserved: true, ..IDLE };
+    const MAINT: State = State { maint: true, ..RESERVED };
 
     #[test]
     fn states_are_named_as_slurm_names_them() {
@@ -293,6 +318,18 @@ mod tests {
             (State { planned: true, base: Base::Allocated, ..IDLE }, "alloc", "allocated", "ALLOCATED+PLANNED"),
             (State { planned: true, drain: true, ..IDLE }, "drain", "drained", "IDLE+DRAIN+PLANNED"),
             (State { completing: true, ..IDLE }, "comp", "completing", "IDLE+COMPLETING"),
+            (RESERVED, "resv", "reserved", "IDLE+RESERVED"),
+            (State { base: Base::Allocated, ..RESERVED }, "alloc", "allocated", "ALLOCATED+RESERVED"),
+            (State { drain: true, ..RESERVED }, "drain", "drained", "IDLE+DRAIN+RESERVED"),
+            (MAINT, "maint", "maint", "IDLE+MAINTENANCE+RESERVED"),
+            (State { base: Base::Allocated, ..MAINT }, "alloc$", "allocated$", "ALLOCATED+MAINTENANCE+RESERVED"),
+            (State { drain: true, ..MAINT }, "drain$", "drained$", "IDLE+DRAIN+MAINTENANCE+RESERVED"),
+            (
+                State { base: Base::Down, not_responding: true, ..MAINT },
+                "down$",
+                "down$",
+                "DOWN+MAINTENANCE+RESERVED+NOT_RESPONDING",
+            ),
         ] {
             assert_eq!(
                 (state.compact().as_str(), state.long().as_str(), state.flags().as_str()),
@@ -315,6 +352,12 @@ mod tests {
             ("drng", drained, false),
             ("down", State { base: Base::Down, ..IDLE }, true),
             ("reserved", IDLE, false),
+            ("resv", RESERVED, true),
+            ("idle", RESERVED, true),
+            ("maint", RESERVED, false),
+            ("maint", MAINT, true),
+            ("reserved", MAINT, true),
+            ("idle&maint", MAINT, true),
         ] {
             assert_eq!(Filter::parse(text).map(|f| f.matches(state)), Ok(want), "{text}");
         }
