@@ -18,11 +18,14 @@ use gpun_proto::{
 };
 use gpun_raft_store::{NoTransport, Store};
 use tokio::{
-    net::{TcpListener, UnixListener},
+    net::{TcpListener, TcpStream, UnixListener},
     signal::unix::{SignalKind, signal},
     sync::{mpsc, watch},
 };
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tokio_stream::{
+    StreamExt,
+    wrappers::{TcpListenerStream, UnixListenerStream},
+};
 use tonic::transport::Server;
 
 use crate::{
@@ -109,9 +112,8 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
     );
     let nodes = tokio::spawn(
         Server::builder()
-            .tcp_nodelay(true)
             .add_service(link_service)
-            .serve_with_incoming_shutdown(TcpListenerStream::new(link), stopped(stopping)),
+            .serve_with_incoming_shutdown(TcpListenerStream::new(link).map(at_once), stopped(stopping)),
     );
     tracing::info!(dir = %dir.display(), nodes = link_address, jobs = store.view().view.job_count(), "the controller serves");
 
@@ -133,6 +135,17 @@ pub async fn run(dir: &Path) -> anyhow::Result<()> {
     let _ = fs::remove_file(dir.join(PID_FILE));
     tracing::info!("stopped");
     Ok(())
+}
+
+/// A node's connection, on which small messages do not wait for the answer to those before: that costs 40 ms each. The
+/// server's own option for it does not reach listeners that are handed to it.
+fn at_once(connection: io::Result<TcpStream>) -> io::Result<TcpStream> {
+    let connection = connection?;
+    if let Err(error) = connection.set_nodelay(true) {
+        // It is gone already, which whoever reads from it finds out.
+        tracing::debug!(%error, "a connection takes no options");
+    }
+    Ok(connection)
 }
 
 /// Listens for nodes. Where the configuration leaves the port open, the one of the last start is taken again if it is free:
