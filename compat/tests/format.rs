@@ -535,6 +535,11 @@ fn node(id: u32, gres: Option<(&str, u32)>, features: &[&str], weight: u32) -> N
         since: at(0),
         last_busy: None,
         silent: false,
+        comment: String::new(),
+        extra: String::new(),
+        failing: false,
+        stated: None,
+        available_features: None,
         taken: Taken::default(),
     };
     NodeView {

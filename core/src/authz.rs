@@ -31,7 +31,13 @@ pub fn decide(state: &State, who: &Identity, act: &Act, job: Option<&Job>) -> Re
         }
         Act::UpdateJob { change, .. } => {
             owns && job.is_some_and(|job| {
-                change.deadline.is_none()
+                let pending = job.state == JobState::Pending;
+                change.admin_comment.is_none()
+                    && (!pending || (change.oversubscribe.is_none() && change.ntasks_per_node.is_none()))
+                    && change
+                        .end_time
+                        .is_none_or(|end| job.limit_to_end_at(end).is_none_or(|new| new <= job.time_limit))
+                    && change.deadline.is_none()
                     && change.contiguous.is_none()
                     && change.priority.is_none_or(|priority| priority <= job.priority)
                     && change.nice.is_none_or(|nice| nice >= job.spec.nice)

@@ -176,6 +176,7 @@ impl State {
             ("array counts", rebuilt.array_counts == self.array_counts),
             ("dependents", rebuilt.dependents == self.dependents),
             ("delays", rebuilt.delays == self.delays),
+            ("deadlines", rebuilt.deadlines == self.deadlines),
             ("names", rebuilt.named == self.named),
             ("singletons", rebuilt.singletons == self.singletons),
             ("licences", rebuilt.licenses_taken == self.licenses_taken),

@@ -11,10 +11,10 @@ use crate::{
     history::Forget,
     job::{ExitStatus, NodeAlloc, Owner, SignalScope, Usage},
     node::Inventory,
-    partition::{Partition, PartitionState},
+    partition::{MemoryLimit, Partition, PartitionState},
     reservation::{Reservation, ReservationChange},
     settings::Settings,
-    spec::{JobSpec, LicenseRequest},
+    spec::{GresRequest, JobSpec, LicenseRequest},
     step::NewStep,
 };
 
@@ -22,8 +22,9 @@ use crate::{
 ///
 /// Since 2, request ids are remembered over a jump of the clock. Since 3, there are dependencies, licences, layouts, heterogeneous
 /// and suspended jobs, and a hold of a running job counts once it waits again. Since 4, a job's
-/// reservation has to be there. Since 5, accounts, associations and their limits hold. Since 6, there are steps.
-pub const ENTRY_VERSION: u16 = 6;
+/// reservation has to be there. Since 5, accounts, associations and their limits hold. Since 6, there are steps. Since 9,
+/// a deadline ends the job that misses it, and a node that is well cannot be resumed.
+pub const ENTRY_VERSION: u16 = 9;
 
 /// One entry of the replicated log: a batch of commands with the leader's time.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -196,6 +197,48 @@ pub struct JobChange {
     /// Neighbouring nodes only, while pending; for operators.
     #[n(29)]
     pub contiguous: Option<bool>,
+    /// Generic resources of each node, while pending.
+    #[n(90)]
+    pub gres: Option<Vec<GresRequest>>,
+    /// Generic resources for each task, while pending.
+    #[n(91)]
+    pub gres_per_task: Option<Vec<GresRequest>>,
+    /// Fewest CPUs of each node, while pending.
+    #[n(92)]
+    pub mincpus: Option<u32>,
+    /// Features that nodes have if such are free, while pending.
+    #[n(93)]
+    pub prefer: Option<Vec<String>>,
+    /// The shortest limit that the job would take; zero for none. Means nothing for a running job.
+    #[n(94)]
+    pub time_min: Option<TimeLimit>,
+    /// Free text for those who schedule by it.
+    #[n(95)]
+    pub extra: Option<String>,
+    /// Free text of operators.
+    #[n(96)]
+    pub admin_comment: Option<String>,
+    /// Smallest temporary disk of a node, while pending.
+    #[n(97)]
+    pub tmp_disk: Option<MemoryMib>,
+    /// Reservation to run in, while pending; empty for none.
+    #[n(98)]
+    pub reservation: Option<String>,
+    /// CPUs may be shared, while pending; for operators.
+    #[n(99)]
+    pub oversubscribe: Option<bool>,
+    /// When a running job shall end at the latest.
+    #[n(100)]
+    pub end_time: Option<TimeMs>,
+    /// Standard input, while pending.
+    #[n(101)]
+    pub std_in: Option<String>,
+    /// Tasks on each node, while pending; for operators.
+    #[n(102)]
+    pub ntasks_per_node: Option<u32>,
+    /// CPUs over all nodes, while pending: as many tasks as that makes.
+    #[n(103)]
+    pub cpus: Option<u32>,
 }
 
 /// Start a job on these nodes, as planned on an older state.
@@ -339,6 +382,50 @@ pub enum NodeChange {
         #[n(0)]
         reason: String,
     },
+    /// Takes jobs again, if it was drained.
+    #[n(90)]
+    Undrain,
+    /// No new jobs: it is about to fail.
+    #[n(91)]
+    Fail {
+        /// Why.
+        #[n(0)]
+        reason: String,
+    },
+    /// Another reason for what it is already; nothing for a node that is well.
+    #[n(92)]
+    Reason {
+        /// Why.
+        #[n(0)]
+        reason: String,
+    },
+    /// What it is taken for.
+    #[n(93)]
+    Set(#[n(0)] Box<NodeSettings>),
+    /// Takes jobs again, whatever kept it from that.
+    #[n(94)]
+    Idle,
+}
+
+/// What an operator says of a node; what is not given stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+#[cbor(map)]
+pub struct NodeSettings {
+    /// Scheduling weight, until the node's daemon states another one.
+    #[n(0)]
+    pub weight: Option<u32>,
+    /// Features that it may have, until its daemon states others.
+    #[n(1)]
+    pub available_features: Option<Vec<String>>,
+    /// Those of them that it has now.
+    #[n(2)]
+    pub active_features: Option<Vec<String>>,
+    /// Free text; empty for none.
+    #[n(3)]
+    pub comment: Option<String>,
+    /// Free text for those who schedule by it; empty for none.
+    #[n(4)]
+    pub extra: Option<String>,
 }
 
 /// What `scontrol update partition` may change; what is not given stays.
@@ -357,6 +444,57 @@ pub struct PartitionChange {
     /// Default partition.
     #[n(3)]
     pub is_default: Option<bool>,
+    /// Its nodes; all if empty.
+    #[n(90)]
+    pub nodes: Option<Vec<String>>,
+    /// Nodes to add.
+    #[cbor(n(91), default, skip_if = "Vec::is_empty")]
+    pub nodes_add: Vec<String>,
+    /// Nodes to take away.
+    #[cbor(n(92), default, skip_if = "Vec::is_empty")]
+    pub nodes_remove: Vec<String>,
+    /// Fewest nodes of a job.
+    #[n(93)]
+    pub min_nodes: Option<u32>,
+    /// Most nodes of a job; the highest number for no limit.
+    #[n(94)]
+    pub max_nodes: Option<u32>,
+    /// Tier.
+    #[n(95)]
+    pub priority_tier: Option<u32>,
+    /// Weight in the priority of its jobs.
+    #[n(96)]
+    pub priority_job_factor: Option<u32>,
+    /// Not shown to those who may not use it.
+    #[n(97)]
+    pub hidden: Option<bool>,
+    /// Only the superuser may submit.
+    #[n(98)]
+    pub root_only: Option<bool>,
+    /// Accounts that may submit; all if empty.
+    #[n(99)]
+    pub allow_accounts: Option<Vec<String>>,
+    /// Accounts that may not.
+    #[n(100)]
+    pub deny_accounts: Option<Vec<String>>,
+    /// Groups that may submit, with their numbers as the proposer found them; all if empty.
+    #[n(101)]
+    pub allow_groups: Option<Vec<(String, u32)>>,
+    /// Qualities of service whose jobs may start; all if empty.
+    #[n(102)]
+    pub allow_qos: Option<Vec<String>>,
+    /// Qualities of service whose jobs may not.
+    #[n(103)]
+    pub deny_qos: Option<Vec<String>>,
+    /// Memory of jobs that name none; zero for the cluster's.
+    #[n(104)]
+    pub def_mem: Option<MemoryLimit>,
+    /// Most memory of a job; zero for no limit.
+    #[n(105)]
+    pub max_mem: Option<MemoryLimit>,
+    /// Every job has its nodes for itself.
+    #[n(106)]
+    pub exclusive: Option<bool>,
 }
 
 /// A change that someone asks for.

@@ -174,6 +174,12 @@ pub enum Reason {
     /// Its partition is not open to its account.
     #[n(41)]
     AccountNotAllowed,
+    /// Its partition is not open to its quality of service.
+    #[n(90)]
+    QosNotAllowed,
+    /// More memory than its partition allows.
+    #[n(91)]
+    MaxMemPerLimit,
 }
 
 /// How a script ended: its exit code, and the signal that ended it (0 if none).
@@ -559,6 +565,26 @@ impl Job {
     /// True if a lost run may be started again.
     pub fn may_requeue(&self) -> bool {
         self.spec.requeue.unwrap_or(true)
+    }
+
+    /// After this time the job misses its deadline: one that waits could not end in time any more, one that runs is over it. None
+    /// without a deadline, and for a job that ends already.
+    pub fn deadline_due(&self) -> Option<TimeMs> {
+        let deadline = self.spec.deadline.filter(|_| !self.state.is_final())?;
+        if self.state != JobState::Pending {
+            return Some(deadline).filter(|_| self.end_order.is_none());
+        }
+        // A job that would take less starts with less.
+        let least = self.spec.time_min.filter(|least| *least < self.time_limit).unwrap_or(self.time_limit);
+        let needs_ms = least.seconds().unwrap_or(0).saturating_mul(1000);
+        Some(TimeMs(deadline.0.saturating_sub(needs_ms)))
+    }
+
+    /// The limit with which the run would end at this time; none for a job that does not run.
+    pub fn limit_to_end_at(&self, end: TimeMs) -> Option<TimeLimit> {
+        let run = self.run.as_ref().filter(|_| matches!(self.state, JobState::Running | JobState::Suspended))?;
+        let begin = run.launched.unwrap_or(run.placed);
+        Some(TimeLimit::Seconds(end.0.saturating_sub(begin.0) / 1000))
     }
 
     /// When the run reaches its limit; unknown while it is suspended.

@@ -169,9 +169,67 @@ pub struct Node {
     /// What is taken.
     #[cbor(skip)]
     pub taken: Taken,
+    /// Free text of operators.
+    #[cbor(n(90), default, skip_if = "String::is_empty")]
+    pub comment: String,
+    /// Free text for those who schedule by it.
+    #[cbor(n(91), default, skip_if = "String::is_empty")]
+    pub extra: String,
+    /// Its drain says that it is about to fail.
+    #[cbor(n(92), default, skip_if = "is_false")]
+    pub failing: bool,
+    /// What its daemon stated, where an operator says something else: `inventory` has the operator's word.
+    #[n(93)]
+    pub stated: Option<Stated>,
+    /// Features that it may have, where those of `inventory` are not all.
+    #[n(94)]
+    pub available_features: Option<Vec<String>>,
+}
+
+/// What a node's daemon stated and an operator changed.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Stated {
+    /// Its weight.
+    #[n(0)]
+    pub weight: Option<u32>,
+    /// Its features.
+    #[n(1)]
+    pub features: Option<Vec<String>>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Node {
+    /// Features that it may have.
+    pub fn features_available(&self) -> &[String] {
+        self.available_features.as_deref().unwrap_or(&self.inventory.features)
+    }
+
+    /// Takes what its daemon states. An operator's word on weight and features holds until the daemon states something new.
+    pub fn register(&mut self, mut inventory: Inventory) {
+        if let Some(stated) = &mut self.stated {
+            let same_weight = inventory.weight == self.inventory.weight;
+            stated.weight = stated.weight.filter(|weight| same_weight || *weight == inventory.weight);
+            if stated.weight.is_some() {
+                inventory.weight = self.inventory.weight;
+            }
+            let same = inventory.features == self.inventory.features;
+            stated.features = stated.features.take().filter(|features| same || *features == inventory.features);
+            if stated.features.is_some() {
+                inventory.features.clone_from(&self.inventory.features);
+            } else {
+                self.available_features = None;
+            }
+            if stated.weight.is_none() && stated.features.is_none() {
+                self.stated = None;
+            }
+        }
+        self.inventory = Shared::new(inventory);
+    }
+
     /// True if a job may be placed here now.
     pub fn takes_jobs(&self) -> bool {
         self.liveness == Liveness::Up && self.drain.is_none()

@@ -298,4 +298,32 @@ pub enum Refusal {
     #[n(73)]
     #[error("steps on several nodes are not there yet")]
     StepOnSeveralNodes,
+    /// The job has not started or has ended.
+    #[n(90)]
+    #[error("the job does not run")]
+    NotRunning,
+    /// The shortest limit is longer than the limit.
+    #[n(91)]
+    #[error("the shortest time limit is longer than the time limit")]
+    TimeMin,
+    /// A time that has passed.
+    #[n(92)]
+    #[error("the time has passed")]
+    Time,
+    /// The node is not in a state from which this could be.
+    #[n(93)]
+    #[error("the node's state does not allow it")]
+    NodeState,
+    /// Features that the node can't have.
+    #[n(94)]
+    #[error("the active features are not among the available ones")]
+    ActiveFeatures,
+    /// The submitter is in no group that may use the partition.
+    #[n(95)]
+    #[error("the partition is not open to the user's groups")]
+    PartitionGroup,
+    /// A partition needs a node.
+    #[n(96)]
+    #[error("a partition without nodes can run nothing: set its state to DOWN instead")]
+    NoNodesLeft,
 }

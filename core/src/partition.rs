@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use crate::{MemoryMib, TimeLimit};
+use crate::{MemoryMib, TimeLimit, settings::Settings, spec::MemoryRequest};
 
 /// Whether jobs may be submitted and started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
@@ -75,6 +75,44 @@ pub struct Partition {
     /// Its place in listings, lowest first.
     #[cbor(n(15), default, skip_if = "is_first")]
     pub rank: u32,
+    /// Groups that may submit, with their numbers; all if empty.
+    #[cbor(n(90), default, skip_if = "Vec::is_empty")]
+    pub allow_groups: Vec<(String, u32)>,
+    /// Qualities of service whose jobs may start; all if empty.
+    #[cbor(n(91), default, skip_if = "Vec::is_empty")]
+    pub allow_qos: Vec<String>,
+    /// Qualities of service whose jobs may not.
+    #[cbor(n(92), default, skip_if = "Vec::is_empty")]
+    pub deny_qos: Vec<String>,
+    /// Memory of each node for a job that names none; goes before `def_mem_per_cpu`.
+    #[n(93)]
+    pub def_mem_per_node: Option<MemoryMib>,
+    /// Most memory of a job.
+    #[n(94)]
+    pub max_mem: Option<MemoryLimit>,
+    /// Every job has its nodes for itself.
+    #[cbor(n(95), default, skip_if = "is_false")]
+    pub exclusive: bool,
+}
+
+/// An amount of memory, of each node or for each CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum MemoryLimit {
+    /// Of each node.
+    #[n(0)]
+    PerNode(#[n(0)] MemoryMib),
+    /// For each CPU.
+    #[n(1)]
+    PerCpu(#[n(0)] MemoryMib),
+}
+
+impl MemoryLimit {
+    /// The amount.
+    pub fn memory(self) -> MemoryMib {
+        match self {
+            Self::PerNode(memory) | Self::PerCpu(memory) => memory,
+        }
+    }
 }
 
 impl Partition {
@@ -97,6 +135,12 @@ impl Partition {
             def_mem_per_cpu: None,
             hidden: false,
             rank: 0,
+            allow_groups: Vec::new(),
+            allow_qos: Vec::new(),
+            deny_qos: Vec::new(),
+            def_mem_per_node: None,
+            max_mem: None,
+            exclusive: false,
         }
     }
 
@@ -111,6 +155,41 @@ impl Partition {
         (self.allow_accounts.is_empty() || named(&self.allow_accounts)) && !named(&self.deny_accounts)
     }
 
+    /// True if members of these groups may submit.
+    pub fn takes_groups(&self, gid: u32, groups: &[u32]) -> bool {
+        let member = |group: &u32| *group == gid || groups.contains(group);
+        self.allow_groups.is_empty() || self.allow_groups.iter().any(|(_, group)| member(group))
+    }
+
+    /// True if jobs of the quality of service may start.
+    pub fn takes_qos(&self, qos: Option<&str>) -> bool {
+        let named = |all: &[String]| qos.is_some_and(|qos| all.iter().any(|name| name == qos));
+        (self.allow_qos.is_empty() || named(&self.allow_qos)) && !named(&self.deny_qos)
+    }
+
+    /// True if a job that asks for this much memory, on a node of at least so many CPUs, stays below the limit.
+    pub fn takes_memory(&self, asked: MemoryRequest, cpus_least: u32) -> bool {
+        let cpus = u64::from(cpus_least.max(1));
+        match (self.max_mem, asked) {
+            (None, _) | (_, MemoryRequest::Default | MemoryRequest::PerGpu(_)) => true,
+            // All that a node has.
+            (Some(_), MemoryRequest::PerNode(MemoryMib(0)) | MemoryRequest::PerCpu(MemoryMib(0))) => false,
+            (Some(MemoryLimit::PerNode(most)), MemoryRequest::PerNode(asked)) => asked <= most,
+            (Some(MemoryLimit::PerNode(most)), MemoryRequest::PerCpu(asked)) => asked.0.saturating_mul(cpus) <= most.0,
+            (Some(MemoryLimit::PerCpu(most)), MemoryRequest::PerCpu(asked)) => asked <= most,
+            (Some(MemoryLimit::PerCpu(most)), MemoryRequest::PerNode(asked)) => asked.0 <= most.0.saturating_mul(cpus),
+        }
+    }
+
+    /// Memory of a job that names none: the partition's default, else the cluster's, else all that a node has.
+    pub fn default_memory(&self, settings: &Settings) -> MemoryRequest {
+        match (self.def_mem_per_node, self.def_mem_per_cpu.or(settings.def_mem_per_cpu)) {
+            (Some(memory), _) => MemoryRequest::PerNode(memory),
+            (None, Some(memory)) => MemoryRequest::PerCpu(memory),
+            (None, None) => MemoryRequest::PerNode(MemoryMib(0)),
+        }
+    }
+
     /// True if jobs may be submitted.
     pub fn takes_submissions(&self) -> bool {
         matches!(self.state, PartitionState::Up | PartitionState::Down)
@@ -120,6 +199,10 @@ impl Partition {
     pub fn starts_jobs(&self) -> bool {
         matches!(self.state, PartitionState::Up | PartitionState::Drain)
     }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn is_first(rank: &u32) -> bool {

@@ -290,6 +290,9 @@ pub struct JobSpec {
     /// The features as they were asked for, where `features` does not tell it.
     #[n(65)]
     pub features_text: Option<String>,
+    /// Free text of operators.
+    #[n(92)]
+    pub admin_comment: Option<String>,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -311,6 +314,12 @@ impl JobSpec {
     pub fn admits_features(&self, have: &[String]) -> bool {
         let all = |wanted: &[String]| wanted.iter().all(|feature| have.contains(feature));
         all(&self.features) && (self.feature_sets.is_empty() || self.feature_sets.iter().any(|set| all(set)))
+    }
+
+    /// Fewest CPUs of a node that takes part.
+    pub fn cpus_on_one_node_min(&self) -> u32 {
+        let tasks = self.ntasks_per_node.unwrap_or(1).max(1);
+        if self.overcommit { 1 } else { self.cpus_per_task().saturating_mul(tasks) }
     }
 
     /// CPUs for each task.

@@ -79,6 +79,8 @@ pub struct State {
     pub(crate) dependents: OrdSet<(JobId, JobId)>,
     /// Waiting jobs with a condition that time alone meets.
     pub(crate) delays: OrdSet<(TimeMs, JobId)>,
+    /// Jobs with a deadline, by the time after which they miss it.
+    pub(crate) deadlines: OrdSet<(TimeMs, JobId)>,
     /// Jobs that have not ended by user and name: those that hold resources first.
     pub(crate) named: OrdSet<(NameKey, bool, JobId)>,
     /// Jobs that wait for their name to be free.
@@ -267,7 +269,8 @@ impl State {
         let forget = self.request_ends.get_min().map(|(forget, _)| *forget);
         let delay = self.delays.get_min().map(|(due, _)| *due);
         let reserved = self.reservations.values().map(|one| one.end).min();
-        purge.into_iter().chain(forget).chain(delay).chain(reserved).min()
+        let deadline = self.deadlines.get_min().map(|(due, _)| TimeMs(due.0.saturating_add(1)));
+        purge.into_iter().chain(forget).chain(delay).chain(reserved).chain(deadline).min()
     }
 
     /// The node that runs a job's script, for a job that holds resources: the first of its allocations.
@@ -293,9 +296,10 @@ impl State {
             MemoryRequest::PerNode(memory) => memory,
             MemoryRequest::PerCpu(memory) => per_cpu(memory),
             MemoryRequest::PerGpu(MemoryMib(mib)) => MemoryMib(mib.saturating_mul(u64::from(gpus))),
-            MemoryRequest::Default => match partition.def_mem_per_cpu.or(self.settings.def_mem_per_cpu) {
-                Some(memory) => per_cpu(memory),
-                None => whole,
+            MemoryRequest::Default => match partition.default_memory(&self.settings) {
+                MemoryRequest::PerCpu(memory) if memory.0 > 0 => per_cpu(memory),
+                MemoryRequest::PerNode(memory) if memory.0 > 0 => memory,
+                _ => whole,
             },
         }
     }
@@ -429,6 +433,9 @@ impl State {
                 }
             }
         }
+        if let Some(due) = job.deadline_due() {
+            self.deadlines.insert((due, job.id));
+        }
         if !job.is_over() {
             self.named.insert((name_key(job), !job.holds_resources(), job.id));
             if let Some((array, counts)) = array_counts_of(job) {
@@ -464,6 +471,9 @@ impl State {
                     self.singletons.remove(&(name_key(job), job.id));
                 }
             }
+        }
+        if let Some(due) = job.deadline_due() {
+            self.deadlines.remove(&(due, job.id));
         }
         if !job.is_over() {
             self.named.remove(&(name_key(job), !job.holds_resources(), job.id));

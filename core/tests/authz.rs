@@ -45,7 +45,9 @@ fn nodes_and_partitions_are_for_operators() {
     let acts = [
         Act::UpdateNode { name: "n1".into(), change: NodeChange::Drain { reason: "x".into() } },
         Act::UpdateNode { name: "n1".into(), change: NodeChange::Down { reason: "x".into() } },
-        Act::UpdateNode { name: "n1".into(), change: NodeChange::Resume },
+        Act::UpdateNode { name: "n1".into(), change: NodeChange::Idle },
+        Act::UpdateNode { name: "n1".into(), change: NodeChange::Undrain },
+        Act::UpdateNode { name: "n1".into(), change: NodeChange::Set(Box::default()) },
         Act::UpdatePartition { name: "batch".into(), change: PartitionChange::default() },
     ];
     for act in acts {

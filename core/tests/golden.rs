@@ -18,8 +18,8 @@ use gpun_core::{
         Tres, change::Place, limit::LimitEdit,
     },
     command::{
-        Act, ENTRY_VERSION, Ended, EndedHow, JobChange, JobEvent, JobRef, JobReport, NodeChange, PartitionChange,
-        Placement, StepEnded,
+        Act, ENTRY_VERSION, Ended, EndedHow, JobChange, JobEvent, JobRef, JobReport, NodeChange, NodeSettings,
+        PartitionChange, Placement, StepEnded,
     },
     dependency::{Condition, Dependency, Kind},
     history::{Forget, RecordKey},
@@ -27,7 +27,7 @@ use gpun_core::{
     layout::Layout,
     mirror::{decode, encode},
     node::{GresInventory, Inventory},
-    partition::{Partition, PartitionState},
+    partition::{MemoryLimit, Partition, PartitionState},
     reservation::{Flag, Reservation, ReservationChange},
     settings::{Enforce, License, Settings},
     spec::{ArrayRequest, GresRequest, JobSpec, LicenseRequest, MemoryRequest, OpenMode, WarnSignal},
@@ -35,8 +35,17 @@ use gpun_core::{
 };
 
 /// All recorded logs, the newest last.
-const FILES: [&str; 8] =
-    ["entries_v1", "entries_v2", "entries_v3", "entries_v4", "entries_v5", "entries_v6", "entries_v7", "entries_v8"];
+const FILES: [&str; 9] = [
+    "entries_v1",
+    "entries_v2",
+    "entries_v3",
+    "entries_v4",
+    "entries_v5",
+    "entries_v6",
+    "entries_v7",
+    "entries_v8",
+    "entries_v9",
+];
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -176,12 +185,7 @@ fn entries() -> Vec<Entry> {
         std_err: text("e"),
         deadline: Some(START.plus_s(99_000)),
         work_dir: text("/tmp"),
-        dependency: None,
-        licenses: None,
-        feature_sets: None,
-        features_text: None,
-        wckey: None,
-        contiguous: None,
+        ..JobChange::default()
     };
     let submit_het = |number: u8| {
         let mut submit = submission(RequestId([number; 16]), &ALICE, tasks(1));
@@ -236,6 +240,12 @@ fn entries() -> Vec<Entry> {
         def_mem_per_cpu: Some(MemoryMib(100)),
         hidden: true,
         rank: 0,
+        allow_groups: vec![("users".into(), 1001)],
+        allow_qos: Vec::new(),
+        deny_qos: list(&["nothing"]),
+        def_mem_per_node: None,
+        max_mem: None,
+        exclusive: false,
     };
     let other = Partition {
         is_default: false,
@@ -339,6 +349,7 @@ fn entries() -> Vec<Entry> {
         max_time: Some(TimeLimit::Seconds(7200)),
         default_time: Some(TimeLimit::Seconds(60)),
         is_default: Some(true),
+        ..PartitionChange::default()
     };
     let reservation = Reservation {
         name: "none".into(),
@@ -416,9 +427,72 @@ fn entries() -> Vec<Entry> {
             ],
         ),
         entry(61, vec![report(9, 1, JobEvent::StepEnded(step_ended))]),
+        entry(62, control().into_iter().map(act).collect()),
         entry(20, vec![Command::Tick]),
         entry(5000, vec![Command::Tick]),
         entry(5001, vec![configure_keep, Command::ForgetHistory(vec![forget])]),
+    ]
+}
+
+/// Changes of jobs, nodes and partitions that came with the ninth version, with every field set.
+fn control() -> Vec<Act> {
+    let text = |text: &str| Some(text.to_owned());
+    let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let gpu = || vec![GresRequest { name: "gpu".into(), kind: None, count: 1, bare: false }];
+    let change = JobChange {
+        gres: Some(gpu()),
+        gres_per_task: Some(gpu()),
+        mincpus: Some(1),
+        prefer: Some(list(&["ib"])),
+        time_min: Some(TimeLimit::Seconds(30)),
+        extra: text("e"),
+        admin_comment: text("a"),
+        tmp_disk: Some(MemoryMib(1)),
+        reservation: text(""),
+        oversubscribe: Some(true),
+        std_in: text("/x"),
+        ntasks_per_node: Some(1),
+        cpus: Some(1),
+        ..JobChange::default()
+    };
+    let ends = JobChange { end_time: Some(START.plus_s(4000)), ..JobChange::default() };
+    let settings = NodeSettings {
+        weight: Some(5),
+        available_features: Some(list(&["ib", "x"])),
+        active_features: Some(list(&["ib"])),
+        comment: text("c"),
+        extra: text("e"),
+    };
+    let partition = PartitionChange {
+        nodes: Some(list(&["n1"])),
+        nodes_add: list(&["n2"]),
+        nodes_remove: list(&["n1"]),
+        min_nodes: Some(1),
+        max_nodes: Some(2),
+        priority_tier: Some(3),
+        priority_job_factor: Some(4),
+        hidden: Some(true),
+        root_only: Some(true),
+        allow_accounts: Some(list(&["lab"])),
+        deny_accounts: Some(list(&["old"])),
+        allow_groups: Some(vec![("staff".into(), 50)]),
+        allow_qos: Some(list(&["high"])),
+        deny_qos: Some(list(&["low"])),
+        def_mem: Some(MemoryLimit::PerNode(MemoryMib(2))),
+        max_mem: Some(MemoryLimit::PerCpu(MemoryMib(3))),
+        exclusive: Some(true),
+        ..PartitionChange::default()
+    };
+    let node = |change| Act::UpdateNode { name: "n1".into(), change };
+    vec![
+        Act::UpdateJob { jobs: one(JobId(11)), change: Box::new(change) },
+        Act::UpdateJob { jobs: one(JobId(9)), change: Box::new(ends) },
+        node(NodeChange::Set(Box::new(settings))),
+        node(NodeChange::Fail { reason: "f".into() }),
+        node(NodeChange::Reason { reason: "g".into() }),
+        node(NodeChange::Undrain),
+        node(NodeChange::Idle),
+        Act::UpdatePartition { name: "other".into(), change: partition },
     ]
 }
 

@@ -269,7 +269,7 @@ impl Lines<'_> {
             priority_tier: file.priority_tier,
             def_mem_per_cpu: self.read(&file.def_mem_per_cpu, &of("def_mem_per_cpu"), memory)?,
             hidden: file.hidden,
-            rank: 0,
+            ..Partition::all_nodes(&file.name)
         })
     }
 }

@@ -260,6 +260,11 @@ mod tests {
             drain: None,
             since: TimeMs(0),
             silent: false,
+            comment: String::new(),
+            extra: String::new(),
+            failing: false,
+            stated: None,
+            available_features: None,
             last_busy: None,
             taken: Default::default(),
         }

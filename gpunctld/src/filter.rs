@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use gpun_core::{
     JobId, State,
-    command::JobRef,
+    authz::is_operator,
+    command::{Identity, JobRef},
     job::{ArrayRole, Job},
 };
 use gpun_proto::{decode, encode, pb};
@@ -25,16 +26,19 @@ pub struct Filter {
     nodes: Vec<gpun_core::NodeId>,
     on_nodes: bool,
     default_partition: Option<String>,
+    hidden: BTreeSet<String>,
 }
 
 impl Filter {
     /// Understands a request; also tells the users that nobody knows.
     pub fn new(
         request: &pb::ListJobsRequest,
-        caller: u32,
+        caller: &Identity,
         users: &Users,
         state: &State,
     ) -> Result<(Self, Vec<String>), Status> {
+        let hides = request.no_hidden && request.partitions.is_empty() && !is_operator(state, caller);
+        let hidden = state.partitions().filter(|partition| hides && partition.hidden);
         let jobs = request.jobs.iter().map(|job| decode::<JobRef>(job).map_err(bad)).collect::<Result<_, _>>()?;
         let mut unknown = Vec::new();
         let mut uids: BTreeSet<u32> = BTreeSet::new();
@@ -47,7 +51,7 @@ impl Filter {
             }
         }
         if request.mine {
-            uids.insert(caller);
+            uids.insert(caller.uid);
         }
         let by_user = request.mine || !request.users.is_empty();
         let filter = Self {
@@ -62,6 +66,7 @@ impl Filter {
             nodes: request.nodes.iter().filter_map(|name| state.node_named(name)).map(|node| node.id).collect(),
             on_nodes: !request.nodes.is_empty(),
             default_partition: state.default_partition().map(|partition| partition.name.clone()),
+            hidden: hidden.map(|partition| partition.name.clone()).collect(),
         };
         Ok((filter, unknown))
     }
@@ -90,6 +95,7 @@ impl Filter {
             && list(&self.accounts, job.spec.account.as_deref().unwrap_or_default())
             && self.partition_matches(job)
             && self.node_matches(job)
+            && !self.is_hidden(job)
     }
 
     fn state_matches(&self, job: &Job) -> bool {
@@ -127,6 +133,17 @@ impl Filter {
             }
     }
 
+    /// True if the job runs, or could only run, in hidden partitions.
+    fn is_hidden(&self, job: &Job) -> bool {
+        let hidden = |name: &String| self.hidden.contains(name);
+        !self.hidden.is_empty()
+            && match &job.run {
+                Some(run) => hidden(&run.partition),
+                None if job.spec.partitions.is_empty() => self.default_partition.iter().any(hidden),
+                None => job.spec.partitions.iter().all(hidden),
+            }
+    }
+
     fn node_matches(&self, job: &Job) -> bool {
         !self.on_nodes || job.run.iter().flat_map(|run| &run.allocs).any(|alloc| self.nodes.contains(&alloc.node))
     }
@@ -142,4 +159,67 @@ pub fn bad(error: impl std::fmt::Display) -> Status {
     Status::invalid_argument(format!(
         "the request can't be read ({error}): are client and controller of the same version?"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+    use gpun_core::{
+        Command, Digest, Entry, RequestId, TimeMs,
+        command::{Blob, ENTRY_VERSION, Submit},
+        job::Owner,
+        mirror::{MirrorSink, Table},
+        partition::Partition,
+        settings::Settings,
+        spec::JobSpec,
+    };
+
+    use super::*;
+
+    struct Nowhere;
+
+    impl MirrorSink for Nowhere {
+        fn put(&mut self, _: Table, _: &[u8], _: Vec<u8>) {}
+        fn delete(&mut self, _: Table, _: &[u8]) {}
+    }
+
+    #[test]
+    fn jobs_in_hidden_partitions_are_for_those_who_ask_and_for_operators() {
+        let hidden = Partition { hidden: true, is_default: false, ..Partition::all_nodes("dark") };
+        let partitions = vec![Partition::all_nodes("open"), hidden];
+        let mut commands = vec![Command::Configure { settings: Box::new(Settings::default()), partitions }];
+        let blob = |number| Blob { digest: Digest([number; 32]), bytes: vec![number] };
+        for (number, names) in [(1, vec![]), (2, vec!["dark"]), (3, vec!["dark", "open"])] {
+            let partitions = names.into_iter().map(str::to_owned).collect();
+            commands.push(Command::Submit(Box::new(Submit {
+                request: RequestId([number; 16]),
+                owner: Owner { uid: 1000, gid: 1000, ..Owner::default() },
+                spec: JobSpec { partitions, ..JobSpec::default() },
+                script: Digest([1; 32]),
+                environment: Digest([2; 32]),
+                blobs: vec![blob(1), blob(2)],
+                components: Vec::new(),
+            })));
+        }
+        let mut state = State::default();
+        state.apply(Entry { version: ENTRY_VERSION, stamp: TimeMs(1), commands }, &mut Nowhere);
+        let request = |no_hidden: bool, partitions: &[&str]| pb::ListJobsRequest {
+            no_hidden,
+            partitions: partitions.iter().map(|name| (*name).to_owned()).collect(),
+            ..Default::default()
+        };
+        let rows: [(u32, pb::ListJobsRequest, &[u32]); 4] = [
+            (1000, request(true, &[]), &[1, 3]),
+            (1000, request(false, &[]), &[1, 2, 3]),
+            (1000, request(true, &["dark"]), &[2, 3]),
+            (0, request(true, &[]), &[1, 2, 3]),
+        ];
+        for (uid, request, right) in rows {
+            let caller = Identity { uid, gid: uid };
+            let (filter, _) = Filter::new(&request, &caller, &Users::default(), &state).expect("understood");
+            let seen: Vec<u32> = state.jobs().filter(|job| filter.matches(job)).map(|job| job.id.0).collect();
+            assert_eq!(seen, right, "{uid} {request:?}");
+        }
+    }
 }

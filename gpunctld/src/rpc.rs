@@ -113,6 +113,11 @@ impl Controller for Rpc {
                 None => return Ok(Response::new(pb::ActReply { outcome: encode(&unknown_user()) })),
             }
         }
+        if let Act::UpdatePartition { change, .. } = &mut act
+            && let Some(groups) = &mut change.allow_groups
+        {
+            self.fill_in_groups(groups).await?;
+        }
         if let Act::Account(changes) = &mut act {
             self.fill_in_uids(changes).await?;
         }
@@ -123,7 +128,7 @@ impl Controller for Rpc {
     async fn list_jobs(&self, request: Request<pb::ListJobsRequest>) -> Result<Response<JobsStream>, Status> {
         let who = caller(&request)?;
         let state = self.fresh_view().await?;
-        let (filter, unknown_users) = Filter::new(request.get_ref(), who.uid, &self.users, &state)?;
+        let (filter, unknown_users) = Filter::new(request.get_ref(), &who, &self.users, &state)?;
         let plan = self.soft.plan.load_full();
         let (chunks, stream) = mpsc::channel(4);
         tokio::task::spawn_blocking(move || {
@@ -323,6 +328,18 @@ impl Rpc {
         });
         let filled = filled.await.map_err(|error| Status::internal(error.to_string()))?;
         changes.clone_from_slice(&filled);
+        Ok(())
+    }
+
+    /// The numbers of groups. As with Slurm, one that is not known is kept, and nobody is in it.
+    async fn fill_in_groups(&self, groups: &mut [(String, u32)]) -> Result<(), Status> {
+        let users = self.users.clone();
+        let names: Vec<String> = groups.iter().map(|(name, _)| name.clone()).collect();
+        let found = tokio::task::spawn_blocking(move || {
+            names.iter().map(|name| users.group(name).unwrap_or(u32::MAX)).collect::<Vec<_>>()
+        });
+        let found = found.await.map_err(|error| Status::internal(error.to_string()))?;
+        groups.iter_mut().zip(found).for_each(|((_, gid), found)| *gid = found);
         Ok(())
     }
 

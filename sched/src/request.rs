@@ -74,15 +74,17 @@ impl<'a> Request<'a> {
         let most = partition.max_nodes.unwrap_or(u32::MAX);
         let nodes_max = spec.nodes_max.unwrap_or(u32::MAX).min(most);
         let follows = spec.ntasks.is_none();
-        let memory = match spec.memory {
-            MemoryRequest::PerNode(MemoryMib(0)) | MemoryRequest::PerCpu(MemoryMib(0)) => Memory::Whole,
+        let asked = match spec.memory {
+            MemoryRequest::Default => partition.default_memory(state.settings()),
+            asked => asked,
+        };
+        let memory = match asked {
+            MemoryRequest::PerNode(MemoryMib(0)) | MemoryRequest::PerCpu(MemoryMib(0)) | MemoryRequest::Default => {
+                Memory::Whole
+            }
             MemoryRequest::PerNode(MemoryMib(mib)) => Memory::PerNode(mib),
             MemoryRequest::PerCpu(MemoryMib(mib)) => Memory::PerCpu(mib),
             MemoryRequest::PerGpu(MemoryMib(mib)) => Memory::PerGpu(mib),
-            MemoryRequest::Default => match partition.def_mem_per_cpu.or(state.settings().def_mem_per_cpu) {
-                Some(MemoryMib(mib)) => Memory::PerCpu(mib),
-                None => Memory::Whole,
-            },
         };
         Self {
             nodes_min,
@@ -97,7 +99,7 @@ impl<'a> Request<'a> {
             cpus_per_task: spec.cpus_per_task(),
             memory,
             tmp_disk: spec.tmp_disk.unwrap_or_default(),
-            exclusive: spec.exclusive,
+            exclusive: spec.exclusive || partition.exclusive,
             contiguous: spec.contiguous,
             overcommit: spec.overcommit,
             gres: &spec.gres,

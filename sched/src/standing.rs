@@ -54,6 +54,12 @@ pub(crate) fn of_partition(job: &Job, partition: &Partition) -> Option<Reason> {
     if !partition.takes_account(job.spec.account.as_deref()) {
         return Some(Reason::AccountNotAllowed);
     }
+    if !partition.takes_qos(job.spec.qos.as_deref()) {
+        return Some(Reason::QosNotAllowed);
+    }
+    if !partition.takes_memory(job.spec.memory, job.spec.cpus_on_one_node_min()) {
+        return Some(Reason::MaxMemPerLimit);
+    }
     if job.time_limit > partition.max_time {
         return Some(Reason::PartitionTimeLimit);
     }

@@ -147,6 +147,8 @@ fn request(asked: &Options, users: &[String]) -> pb::ListJobsRequest {
         completing,
         all_states: all || single,
         mine: asked.me,
+        // A partition or a job that is named is shown.
+        no_hidden: !asked.all && asked.partitions.is_empty() && named.is_empty(),
         ..Default::default()
     }
 }

@@ -250,6 +250,7 @@ fn files(row: &JobRow<'_>) -> Vec<String> {
     let spec = &row.view.job.spec;
     let out_file = row.expanded(&row.std_out());
     let mut out = vec![format!("Command={}", row.command()), format!("WorkDir={}", spec.work_dir)];
+    out.extend(spec.admin_comment.as_deref().map(|c| format!("AdminComment={c} ")));
     out.extend(spec.comment.as_deref().map(|c| format!("Comment={c} ")));
     out.extend(spec.extra.as_deref().map(|e| format!("Extra={e} ")));
     out.push(format!("StdErr={}", row.std_err().map_or_else(|| out_file.clone(), |p| row.expanded(&p))));

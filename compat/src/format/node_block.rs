@@ -17,6 +17,7 @@ pub fn show(view: &NodeView, planned: &BTreeSet<String>, detail: Detail, shown: 
     let state = node_state::of(view, planned.contains(&node.name));
     let word = |name: &str, value: &str| if value.is_empty() { String::new() } else { format!("{name}={value} ") };
     let features = super::job::or_null(Some(&inv.features.join(",")));
+    let available = super::job::or_null(Some(&node.features_available().join(",")));
     let or_name = |text: &str| if text.is_empty() { node.name.clone() } else { text.to_owned() };
     let mut lines = vec![
         format!("NodeName={} {}CoresPerSocket={} ", node.name, word("Arch", &inv.arch), inv.cores_per_socket),
@@ -27,7 +28,7 @@ pub fn show(view: &NodeView, planned: &BTreeSet<String>, detail: Detail, shown: 
             inv.cpus,
             view.load_hundredths.map_or_else(|| "0.00".to_owned(), |h| format!("{}.{:02}", h / 100, h % 100))
         ),
-        format!("AvailableFeatures={features}"),
+        format!("AvailableFeatures={available}"),
         format!("ActiveFeatures={features}"),
         format!("Gres={}", gres(&inv.gres)),
     ];
@@ -76,6 +77,9 @@ fn finish(view: &NodeView, mut lines: Vec<String>, detail: Detail, shown: &Shown
     let reason = mark.map(|m| format!("Reason={} [{}@{}]", m.reason, shown.user(m.uid), shown.time(m.since)));
     let reservation = view.reservation.as_ref().map(|name| format!("ReservationName={name}"));
     lines.push(String::new());
+    let text = |name: &str, text: &str| (!text.is_empty()).then(|| format!("{name}={text}"));
+    lines.extend(text("Comment", &view.node.comment));
+    lines.extend(text("Extra", &view.node.extra));
     lines.extend(reason);
     lines.extend(reservation);
     match detail.one_line {

@@ -1,6 +1,6 @@
 //! `scontrol show partition`.
 
-use gpun_core::partition::PartitionState;
+use gpun_core::partition::{MemoryLimit, PartitionState};
 use gpun_core::view::{NodeView, PartitionView};
 
 use super::job_block::Detail;
@@ -18,10 +18,24 @@ pub fn show(view: &PartitionView, nodes: &[NodeView], detail: Detail) -> String 
         (true, true) => "AllowAccounts=ALL".to_owned(),
         (false, _) => format!("AllowAccounts={}", p.allow_accounts.join(",")),
     };
-    let memory = match p.def_mem_per_cpu {
-        Some(m) => format!("DefMemPerCPU={} MaxMemPerNode=UNLIMITED", m.0),
-        None => "DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED".to_owned(),
+    let names = |all: &[String]| if all.is_empty() { "ALL".to_owned() } else { all.join(",") };
+    let groups: Vec<String> = p.allow_groups.iter().map(|(name, _)| name.clone()).collect();
+    let qos = if p.allow_qos.is_empty() && !p.deny_qos.is_empty() {
+        format!("DenyQos={}", p.deny_qos.join(","))
+    } else {
+        format!("AllowQos={}", names(&p.allow_qos))
     };
+    let default = match (p.def_mem_per_node, p.def_mem_per_cpu) {
+        (Some(m), _) => format!("DefMemPerNode={}", m.0),
+        (None, Some(m)) => format!("DefMemPerCPU={}", m.0),
+        (None, None) => "DefMemPerNode=UNLIMITED".to_owned(),
+    };
+    let most = match p.max_mem {
+        Some(MemoryLimit::PerNode(m)) => format!("MaxMemPerNode={}", m.0),
+        Some(MemoryLimit::PerCpu(m)) => format!("MaxMemPerCPU={}", m.0),
+        None => "MaxMemPerNode=UNLIMITED".to_owned(),
+    };
+    let memory = format!("{default} {most}");
     let state = match p.state {
         PartitionState::Up => "UP",
         PartitionState::Down => "DOWN",
@@ -30,7 +44,7 @@ pub fn show(view: &PartitionView, nodes: &[NodeView], detail: Detail) -> String 
     };
     let lines = [
         format!("PartitionName={}", p.name),
-        format!("AllowGroups=ALL {accounts} AllowQos=ALL"),
+        format!("AllowGroups={} {accounts} {qos}", names(&groups)),
         format!("AllocNodes=ALL Default={} QoS=N/A", yes(p.is_default)),
         format!(
             "DefaultTime={} DisableRootJobs=NO ExclusiveUser=NO ExclusiveTopo=NO GraceTime=0 Hidden={}",
@@ -45,10 +59,11 @@ pub fn show(view: &PartitionView, nodes: &[NodeView], detail: Detail) -> String 
         ),
         format!("Nodes={}", hostlist::compress(&view.nodes)),
         format!(
-            "PriorityJobFactor={} PriorityTier={} RootOnly={} ReqResv=NO OverSubscribe=NO",
+            "PriorityJobFactor={} PriorityTier={} RootOnly={} ReqResv=NO OverSubscribe={}",
             p.priority_job_factor.unwrap_or(1),
             p.priority_tier.unwrap_or(1),
-            yes(p.root_only)
+            yes(p.root_only),
+            if p.exclusive { "EXCLUSIVE" } else { "NO" }
         ),
         "OverTimeLimit=NONE PreemptMode=OFF".to_owned(),
         format!("State={state} TotalCPUs={} TotalNodes={} SelectTypeParameters=NONE", view.cpus, view.nodes.len()),

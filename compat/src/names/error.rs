@@ -43,6 +43,7 @@ pub const ALL: &[Message] = &[
     message(2027, "Slurm backup controller in standby mode"),
     message(2028, "Invalid node state specified"),
     message(2029, "Invalid feature specification"),
+    message(2031, "Active features not subset of available features"),
     message(2036, "Requested operation not supported on this system"),
     message(2037, "Requested operation is presently disabled"),
     message(2038, "Job dependency problem"),
@@ -72,6 +73,7 @@ pub const ALL: &[Message] = &[
     message(2107, "Job not heterogeneous job leader"),
     message(2114, "Job --batch option is invalid or not a subset of --constraint"),
     message(2115, "Invalid Trackable RESource (TRES) specification"),
+    message(2124, "Invalid time-min specification (exceeds job's time or other limits)"),
     message(2133, "Invalid preferred feature specification"),
 ];
 
@@ -138,6 +140,13 @@ pub fn of(refusal: &Refusal, doing: Doing) -> String {
         Refusal::ReservationNodes => return "Invalid node name specified".to_owned(),
         Refusal::ReservationBusy => return "Requested nodes are busy".to_owned(),
         Refusal::ReservationOverlap => return "Requested reservation overlaps with another reservation".to_owned(),
+        Refusal::NotRunning => 2085,
+        Refusal::TimeMin => 2124,
+        Refusal::Time => 2054,
+        Refusal::NodeState => 2028,
+        Refusal::ActiveFeatures => 2031,
+        Refusal::PartitionGroup => 2003,
+        Refusal::CpusPerNode if doing == Doing::Change => 2015,
         // Slurm prints these lines of its own before the error.
         Refusal::CpusPerNode => return "CPU count per node can not be satisfied".to_owned(),
         Refusal::Layout => return "Socket, core and/or thread specification can not be satisfied".to_owned(),

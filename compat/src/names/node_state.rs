@@ -25,6 +25,8 @@ pub struct State {
     pub base: Base,
     /// Takes no new jobs.
     pub drain: bool,
+    /// That is because it is about to fail.
+    pub fail: bool,
     /// Jobs are being cleaned up.
     pub completing: bool,
     /// Does not answer.
@@ -52,6 +54,7 @@ pub fn of(view: &NodeView, planned: bool) -> State {
     State {
         base,
         drain: node.drain.is_some(),
+        fail: node.drain.is_some() && node.failing,
         completing: view.completing > 0,
         not_responding: silent || node.liveness == Liveness::Unknown,
         planned: planned && node.liveness == Liveness::Up,
@@ -69,6 +72,8 @@ impl State {
             Base::Down => ("down", "down"),
             Base::Unknown if self.drain => ("drained", "drain"),
             Base::Unknown => ("unknown", "unk"),
+            _ if self.fail && (busy || self.completing) => ("failing", "failg"),
+            _ if self.fail => ("fail", "fail"),
             _ if self.drain && (busy || self.completing) => ("draining", "drng"),
             _ if self.drain => ("drained", "drain"),
             Base::Idle if self.completing => ("completing", "comp"),
@@ -115,7 +120,8 @@ impl State {
         }
         .to_owned();
         let flags = [
-            (self.drain, "+DRAIN"),
+            (self.drain && !self.fail, "+DRAIN"),
+            (self.fail, "+FAIL"),
             (self.completing, "+COMPLETING"),
             (self.maint, "+MAINTENANCE"),
             (self.reserved, "+RESERVED"),
@@ -292,6 +298,7 @@ mod tests {
     const IDLE: State = State {
         base: Base::Idle,
         drain: false,
+        fail: false,
         completing: false,
         not_responding: false,
         planned: false,

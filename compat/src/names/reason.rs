@@ -65,6 +65,8 @@ pub fn text(reason: Reason) -> String {
         Reason::Reservation => "Reservation",
         Reason::ReservationDeleted => "ReservationDeleted",
         Reason::AccountNotAllowed => "AccountNotAllowed",
+        Reason::QosNotAllowed => "QOSNotAllowed",
+        Reason::MaxMemPerLimit => "MaxMemPerLimit",
         Reason::Policy(policy) => return limit(policy),
         Reason::DeadLine => "DeadLine",
         Reason::DependencyNeverSatisfied => "DependencyNeverSatisfied",

@@ -4,9 +4,8 @@ use super::Applying;
 use crate::{
     JobId, Refusal,
     authz::{decide, is_operator},
-    command::{Act, Identity, JobRef, NodeChange, PartitionChange},
+    command::{Act, Identity, JobRef},
     job::{ArrayRole, EndCause, EndOrder, Hold, Job, JobState, Reason, SignalOrder, SignalScope},
-    node::{Liveness, Mark},
 };
 
 /// Signals kept for a run. More are refused: a node takes them within milliseconds, so this many waiting means it is gone.
@@ -198,51 +197,6 @@ impl Applying<'_> {
             }
         })
         .ok_or(Refusal::UnknownJob)
-    }
-
-    fn update_node(&mut self, who: &Identity, act: &Act, name: &str, change: &NodeChange) -> Result<u32, Refusal> {
-        decide(self.state, who, act, None)?;
-        let id = *self.state.node_names.get(name).ok_or(Refusal::UnknownNode)?;
-        let now = self.now;
-        let mark = |reason: &String| Mark { reason: reason.clone(), uid: who.uid, since: now };
-        if let NodeChange::Down { reason } = change {
-            return self.set_down(id, mark(reason)).map(|()| 1);
-        }
-        if let Some(node) = self.state.nodes.get_mut(&id) {
-            let node = node.make_mut();
-            match change {
-                NodeChange::Drain { reason } => node.drain = Some(mark(reason)),
-                NodeChange::Resume => {
-                    node.drain = None;
-                    // A node that nobody hears stays down; one set down by hand is taken back at its next contact.
-                    if node.liveness == Liveness::Down {
-                        node.down = None;
-                    }
-                }
-                NodeChange::Down { .. } => {}
-            }
-        }
-        self.dirty.nodes.insert(id);
-        Ok(1)
-    }
-
-    fn update_partition(
-        &mut self,
-        who: &Identity,
-        act: &Act,
-        name: &str,
-        how: &PartitionChange,
-    ) -> Result<u32, Refusal> {
-        decide(self.state, who, act, None)?;
-        let mut partition = self.state.partition(name).ok_or(Refusal::UnknownPartition)?.clone();
-        let changed = partition.make_mut();
-        changed.state = how.state.unwrap_or(changed.state);
-        changed.max_time = how.max_time.unwrap_or(changed.max_time);
-        changed.default_time = how.default_time.or(changed.default_time);
-        changed.is_default = how.is_default.unwrap_or(changed.is_default);
-        let changed = changed.clone();
-        self.put_partition(changed);
-        Ok(1)
     }
 }
 

@@ -39,6 +39,11 @@ impl Applying<'_> {
                     last_busy: None,
                     silent: false,
                     taken: Default::default(),
+                    comment: String::new(),
+                    extra: String::new(),
+                    failing: false,
+                    stated: None,
+                    available_features: None,
                 };
                 self.state.nodes.insert(id, Shared::new(node));
                 id
@@ -46,7 +51,7 @@ impl Applying<'_> {
         };
         if let Some(node) = self.state.nodes.get_mut(&id) {
             let node = node.make_mut();
-            node.inventory = Shared::new(inventory);
+            node.register(inventory);
             if node.liveness != Liveness::Up {
                 node.since = now;
             }
@@ -199,7 +204,7 @@ impl Applying<'_> {
         for id in &old {
             self.remove(*id);
         }
-        let due = self.wake_due() + self.end_reservations();
+        let due = self.wake_due() + self.end_reservations() + self.end_late();
         let ends = self.state.request_ends.iter().take_while(|(forget, _)| *forget <= self.now);
         let ends: Vec<_> = ends.copied().take(PURGE_MAX).collect();
         for (forget, request) in &ends {

@@ -5,10 +5,13 @@
 
 mod accounting;
 mod act;
+mod deadline;
 mod depend;
 mod het;
 mod housekeeping;
 mod license;
+mod node;
+mod partition;
 mod place;
 mod report;
 mod reserve;

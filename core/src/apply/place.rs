@@ -123,7 +123,9 @@ fn fits(state: &State, placement: &Placement) -> Result<(), Refusal> {
         return stale("the array runs as many tasks as it may");
     }
     let account = job.spec.account.as_deref();
-    let takes = |partition: &Partition| partition.starts_jobs() && partition.takes_account(account);
+    let takes = |partition: &Partition| {
+        partition.starts_jobs() && partition.takes_account(account) && partition.takes_qos(job.spec.qos.as_deref())
+    };
     let open = state.partition(&placement.partition).is_some_and(|partition| takes(partition));
     if !open || !state.partitions_of(job).any(|partition| partition.name == placement.partition) {
         return stale("the partition changed");
@@ -178,7 +180,7 @@ fn is_share(state: &State, job: &Job, partition: &Partition, node: &Node, alloc:
     cpus >= needed
         && spec.layout.fits(&node.inventory)
         && alloc.tasks <= spec.layout.tasks_max(&node.inventory)
-        && (!spec.exclusive || cpus == u64::from(node.inventory.cpus))
+        && (!(spec.exclusive || partition.exclusive) || cpus == u64::from(node.inventory.cpus))
         && alloc.memory == state.memory_on(job, partition, node, cpus as u32, gpus)
         && spec.ntasks_per_node.is_none_or(|most| alloc.tasks <= most)
         && !spec.exclude.contains(&node.name)

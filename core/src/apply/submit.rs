@@ -198,6 +198,9 @@ fn admit_to(state: &State, owner: &Owner, spec: &JobSpec, partition: &Partition)
     if partition.root_only && !root {
         return Err(Refusal::PartitionAccess);
     }
+    if !root && !partition.takes_groups(owner.gid, &owner.groups) {
+        return Err(Refusal::PartitionGroup);
+    }
     for name in spec.node_list.iter().chain(&spec.exclude) {
         if state.node_named(name).is_none() {
             return Err(Refusal::UnknownNodeName { name: name.clone() });
@@ -312,7 +315,7 @@ fn admit_features(state: &State, spec: &JobSpec) -> Result<(), Refusal> {
 
 fn usable(spec: &JobSpec, node: &Node) -> bool {
     memory_fits(spec, node)
-        && node.inventory.cpus >= cpus_on_one_node_min(spec)
+        && node.inventory.cpus >= spec.cpus_on_one_node_min()
         && spec.admits_features(&node.inventory.features)
         && !spec.exclude.contains(&node.name)
         && spec.layout.fits(&node.inventory)
@@ -320,16 +323,11 @@ fn usable(spec: &JobSpec, node: &Node) -> bool {
         && spec.gres_of_node(1).all(|(name, kind, count)| node.gres_count(name, kind) >= count)
 }
 
-fn cpus_on_one_node_min(spec: &JobSpec) -> u32 {
-    let tasks = spec.ntasks_per_node.unwrap_or(1).max(1);
-    if spec.overcommit { 1 } else { spec.cpus_per_task().saturating_mul(tasks) }
-}
-
 fn memory_fits(spec: &JobSpec, node: &Node) -> bool {
     match spec.memory {
         MemoryRequest::PerNode(memory) => memory <= node.inventory.memory,
         MemoryRequest::PerCpu(MemoryMib(mib)) => {
-            mib.saturating_mul(u64::from(cpus_on_one_node_min(spec))) <= node.inventory.memory.0
+            mib.saturating_mul(u64::from(spec.cpus_on_one_node_min())) <= node.inventory.memory.0
         }
         MemoryRequest::PerGpu(MemoryMib(mib)) => {
             let gpus = spec.gres_of_node(1).filter(|(name, _, _)| *name == GPU).map(|(_, _, count)| u64::from(count));

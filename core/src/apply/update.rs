@@ -2,7 +2,7 @@
 
 use super::{Applying, depend::admit_dependency, submit::admit};
 use crate::{
-    JobId, Refusal, Shared,
+    JobId, Refusal, Shared, TimeLimit,
     command::JobChange,
     job::{Hold, Job, JobState},
     spec::MemoryRequest,
@@ -15,8 +15,17 @@ impl Applying<'_> {
         if job.state != JobState::Pending && needs_pending(change) {
             return Err(Refusal::NotPending);
         }
+        if self.version >= 9 && change.deadline.is_some_and(|deadline| deadline <= self.now) {
+            return Err(Refusal::Time);
+        }
         let mut changed = job.clone();
         changed.make_mut().take_change(change, hold);
+        if let Some(end) = change.end_time {
+            changed.make_mut().time_limit = job.limit_to_end_at(end.max(self.now)).ok_or(Refusal::NotRunning)?;
+        }
+        if change.time_min.is_some() && changed.spec.time_min.is_some_and(|least| least > changed.time_limit) {
+            return Err(Refusal::TimeMin);
+        }
         if change.account.is_some() || change.qos.is_some() || change.partitions.is_some() {
             let job = changed.make_mut();
             if let Some(charged) = self.state.charged(&job.owner, &job.spec)? {
@@ -78,6 +87,16 @@ fn needs_pending(change: &JobChange) -> bool {
         || change.dependency.is_some()
         || change.licenses.is_some()
         || change.contiguous.is_some()
+        || change.gres.is_some()
+        || change.gres_per_task.is_some()
+        || change.mincpus.is_some()
+        || change.prefer.is_some()
+        || change.tmp_disk.is_some()
+        || change.reservation.is_some()
+        || change.oversubscribe.is_some()
+        || change.std_in.is_some()
+        || change.ntasks_per_node.is_some()
+        || change.cpus.is_some()
 }
 
 fn set<T: Clone>(field: &mut T, new: &Option<T>) {
@@ -121,6 +140,25 @@ impl Job {
         set_some(&mut spec.std_out, &change.std_out);
         set_some(&mut spec.std_err, &change.std_err);
         set_some(&mut spec.deadline, &change.deadline);
+        set(&mut spec.gres, &change.gres);
+        set(&mut spec.gres_per_task, &change.gres_per_task);
+        set(&mut spec.prefer, &change.prefer);
+        set_some(&mut spec.mincpus, &change.mincpus);
+        set_some(&mut spec.tmp_disk, &change.tmp_disk);
+        set_some(&mut spec.extra, &change.extra);
+        set_some(&mut spec.admin_comment, &change.admin_comment);
+        set_some(&mut spec.oversubscribe, &change.oversubscribe);
+        set_some(&mut spec.std_in, &change.std_in);
+        set_some(&mut spec.ntasks_per_node, &change.ntasks_per_node);
+        if let Some(least) = change.time_min.filter(|_| self.state == JobState::Pending) {
+            spec.time_min = Some(least).filter(|least| *least != TimeLimit::Seconds(0));
+        }
+        if let Some(name) = &change.reservation {
+            spec.reservation = Some(name.clone()).filter(|name| !name.is_empty());
+        }
+        if let Some(cpus) = change.cpus {
+            spec.ntasks = Some(cpus.div_ceil(spec.cpus_per_task()).max(1));
+        }
         if let Some(memory) = change.memory_per_node {
             spec.memory = MemoryRequest::PerNode(memory);
         }

@@ -182,10 +182,10 @@ pub fn update(words: &[String], out: &mut Out) -> u8 {
     };
     match update {
         Update::Jobs { jobs, change, time_limit_by_s } => update_jobs(&mut quick, &jobs, &change, time_limit_by_s),
-        Update::Nodes { names, change, reason } => update_nodes(&mut quick, &names, change, reason),
+        Update::Nodes { names, changes } => update_nodes(&mut quick, &names, &changes),
         Update::Reservation(change) => super::reservation::update(&mut quick, *change, out),
         Update::Partition { name, change } => {
-            let act = Act::UpdatePartition { name, change };
+            let act = Act::UpdatePartition { name, change: *change };
             one(&mut quick, &act)
         }
     }
@@ -245,40 +245,26 @@ fn moved_limit(quick: &mut Quick, job: &Named, by_s: i64) -> Option<TimeLimit> {
     now.checked_add_signed(by_s).map(TimeLimit::Seconds)
 }
 
-fn update_nodes(quick: &mut Quick, names: &str, change: Option<NodeChange>, reason: Option<String>) -> u8 {
-    let Ok(names) = hostlist::expand(names) else {
+fn update_nodes(quick: &mut Quick, names: &str, changes: &[NodeChange]) -> u8 {
+    let names = if names.eq_ignore_ascii_case("ALL") { Ok(all_nodes(quick)) } else { hostlist::expand(names) };
+    let Ok(names) = names else {
         complain("slurm_update error: Invalid node name specified");
         return 1;
     };
     let mut status = 0;
     for name in names {
-        let change = match (&change, &reason) {
-            (Some(change), _) => change.clone(),
-            // A new reason for what is so already.
-            (None, Some(reason)) => match present(quick, &name, reason) {
-                Some(change) => change,
-                None => {
-                    complain(
-                        "slurm_update error: the node is neither down nor drained, so there is nothing to give a reason for",
-                    );
-                    status = 1;
-                    continue;
-                }
-            },
-            (None, None) => continue,
-        };
-        status = status.max(one(quick, &Act::UpdateNode { name, change }));
+        for change in changes {
+            let failed = one(quick, &Act::UpdateNode { name: name.clone(), change: change.clone() });
+            status = status.max(failed);
+            if failed != 0 {
+                break;
+            }
+        }
     }
     status
 }
 
-fn present(quick: &mut Quick, name: &str, reason: &str) -> Option<NodeChange> {
-    let (nodes, _) = controller::list_nodes(quick, vec![name.to_owned()]).ok()?;
-    let node = &nodes.first()?.node;
-    let reason = reason.to_owned();
-    match (&node.drain, &node.down) {
-        (Some(_), _) => Some(NodeChange::Drain { reason }),
-        (None, Some(_)) => Some(NodeChange::Down { reason }),
-        (None, None) => None,
-    }
+fn all_nodes(quick: &mut Quick) -> Vec<String> {
+    let nodes = controller::list_nodes(quick, Vec::new()).map(|(nodes, _)| nodes).unwrap_or_default();
+    nodes.into_iter().map(|view| view.node.name).collect()
 }

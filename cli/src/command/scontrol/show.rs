@@ -58,7 +58,7 @@ fn show_jobs(asked: &Options, name: Option<&str>, out: &mut Out) -> u8 {
         Some(Some(selector)) => Some(selector.reference()),
         Some(None) => return wrong("scontrol_print_job error: Invalid job id specified"),
     };
-    let found = controller::connect().and_then(|mut quick| load_jobs(&mut quick, wanted.as_ref()));
+    let found = controller::connect().and_then(|mut quick| load_jobs(&mut quick, wanted.as_ref(), asked.all));
     let (views, display) = match found {
         Ok(found) => found,
         Err(error) => return slurm::failed("slurm_load_jobs error: ", &error),
@@ -78,11 +78,11 @@ fn show_jobs(asked: &Options, name: Option<&str>, out: &mut Out) -> u8 {
     0
 }
 
-fn load_jobs(quick: &mut Quick, wanted: Option<&JobRef>) -> Result<(Vec<JobView>, Display), CallError> {
+fn load_jobs(quick: &mut Quick, wanted: Option<&JobRef>, all: bool) -> Result<(Vec<JobView>, Display), CallError> {
     let cluster = controller::show_cluster(quick)?;
     let request = match wanted {
         Some(job) => controller::request_jobs([job]),
-        None => pb::ListJobsRequest { all_states: true, ..Default::default() },
+        None => pb::ListJobsRequest { all_states: true, no_hidden: !all, ..Default::default() },
     };
     let jobs = controller::list_jobs(quick, &request)?;
     Ok((jobs.jobs, Display::new(&cluster, jobs.now_ms, &TimeZone::system())))

@@ -29,7 +29,7 @@ pub const SUBMISSION: Texts = &[
     ("cpus-per-gpu", "The job has to ask for GPUs. Default: what its tasks need."),
     ("cpus-per-task", "They are all on one node. A job without `--ntasks` has one task on each node. The job sees it as `SLURM_CPUS_PER_TASK`. \
         Default: 1."),
-    ("deadline", "Written as for `--begin`. A job whose limit would go past it is not started any more and waits with reason DeadLine. Default: none."),
+    ("deadline", "Written as for `--begin`. A job whose limit would go past it is not started any more and ends in state DEADLINE, and so does one that still runs then. Default: none."),
     ("dependency", "`after`: the other has started or was cancelled; `+MINUTES` behind the number adds to it. `afterany`: it has ended. `afterok`: \
         it has ended with 0. `afternotok`: it has failed. `aftercorr`: the task of the same number of another array has ended with 0. \
         `singleton`: no other job of the user's with this name has to run first. Several kinds stand with `,` between (all have to hold) or with `?` \
