@@ -573,7 +573,7 @@ pub enum Act {
         name: String,
         /// How.
         #[n(1)]
-        change: PartitionChange,
+        change: Box<PartitionChange>,
     },
     /// Keep nodes for some users.
     #[n(20)]

@@ -5,7 +5,7 @@ mod build;
 use build::*;
 use gpun_core::{
     Refusal, TimeLimit,
-    command::{Act, Identity, JobChange, NodeChange, PartitionChange},
+    command::{Act, Identity, JobChange, NodeChange},
     job::Hold,
     partition::Partition,
     spec::JobSpec,
@@ -48,7 +48,7 @@ fn nodes_and_partitions_are_for_operators() {
         Act::UpdateNode { name: "n1".into(), change: NodeChange::Idle },
         Act::UpdateNode { name: "n1".into(), change: NodeChange::Undrain },
         Act::UpdateNode { name: "n1".into(), change: NodeChange::Set(Box::default()) },
-        Act::UpdatePartition { name: "batch".into(), change: PartitionChange::default() },
+        Act::UpdatePartition { name: "batch".into(), change: Box::default() },
     ];
     for act in acts {
         for (who, allowed) in [(ALICE, false), (OPERATOR, true), (ROOT, true)] {

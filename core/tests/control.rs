@@ -207,7 +207,7 @@ fn an_operators_word_on_a_node_holds_until_its_daemon_states_something_new() {
 }
 
 fn partition(world: &mut World, change: PartitionChange) -> Result<u32, Refusal> {
-    world.act(&OPERATOR, Act::UpdatePartition { name: "batch".into(), change })
+    world.act(&OPERATOR, Act::UpdatePartition { name: "batch".into(), change: Box::new(change) })
 }
 
 #[test]

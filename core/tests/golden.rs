@@ -406,8 +406,8 @@ fn entries() -> Vec<Entry> {
         entry(45, vec![act(Act::UpdateNode { name: "n2".into(), change: NodeChange::Drain { reason: "d".into() } })]),
         entry(46, vec![act(Act::UpdateNode { name: "n2".into(), change: NodeChange::Resume })]),
         entry(47, vec![act(Act::UpdateNode { name: "n2".into(), change: NodeChange::Down { reason: "x".into() } })]),
-        entry(48, vec![act(Act::UpdatePartition { name: "batch".into(), change: partition_change })]),
-        entry(49, vec![act(Act::UpdatePartition { name: "batch".into(), change: reopened }), register("n1")]),
+        entry(48, vec![act(Act::UpdatePartition { name: "batch".into(), change: Box::new(partition_change) })]),
+        entry(49, vec![act(Act::UpdatePartition { name: "batch".into(), change: Box::new(reopened) }), register("n1")]),
         entry(50, vec![configure_more]),
         entry(51, vec![submit(6, layout), submit_het(7), submit(8, depends)]),
         entry(52, vec![Command::PlaceTogether(het.map(|(job, first)| placement(job, alloc(first, 1, 100))).to_vec())]),
@@ -492,7 +492,7 @@ fn control() -> Vec<Act> {
         node(NodeChange::Reason { reason: "g".into() }),
         node(NodeChange::Undrain),
         node(NodeChange::Idle),
-        Act::UpdatePartition { name: "other".into(), change: partition },
+        Act::UpdatePartition { name: "other".into(), change: Box::new(partition) },
     ]
 }
 

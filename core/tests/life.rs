@@ -427,7 +427,7 @@ fn stale_placements_are_refused() {
         ("its partition closed", |world, _| {
             let state = Some(gpun_core::partition::PartitionState::Down);
             let change = gpun_core::command::PartitionChange { state, ..Default::default() };
-            drop(world.act(&ROOT, Act::UpdatePartition { name: "batch".into(), change }))
+            drop(world.act(&ROOT, Act::UpdatePartition { name: "batch".into(), change: Box::new(change) }))
         }),
         ("requeued since", |world, job| {
             world.place(job, &["n2"]);

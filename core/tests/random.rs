@@ -354,7 +354,7 @@ fn take(world: &mut World, step: Step, seen: &mut Seen) {
             Command::Act { who, act: Act::UpdateNode { name: format!("n{}", node % 4), change } }
         }
         Step::UpdatePartition { who, name, change } => {
-            Command::Act { who, act: Act::UpdatePartition { name: name.to_owned(), change } }
+            Command::Act { who, act: Act::UpdatePartition { name: name.to_owned(), change: Box::new(change) } }
         }
         Step::Place { pick, nodes, spoil } => match random_placement(world, pick, nodes, spoil) {
             Some(placement) => match together(world, &placement, nodes) {

@@ -272,6 +272,6 @@ fn submitted_held() {
 fn a_partition_that_closes_takes_no_more() {
     let mut world = World::new();
     let change = PartitionChange { state: Some(PartitionState::Drain), ..PartitionChange::default() };
-    world.act(&ROOT, Act::UpdatePartition { name: "batch".into(), change }).expect("closed");
+    world.act(&ROOT, Act::UpdatePartition { name: "batch".into(), change: Box::new(change) }).expect("closed");
     assert_eq!(world.try_submit(&ALICE, tasks(1)), Err(Refusal::PartitionInactive));
 }

@@ -179,7 +179,8 @@ fn reasons_that_no_node_decides() {
     ];
     let ids: Vec<JobId> = rows.iter().map(|(spec, _, _)| cluster.submit(spec.clone())).collect();
     let change = PartitionChange { state: Some(PartitionState::Inactive), ..PartitionChange::default() };
-    cluster.done(Command::Act { who: ROOT, act: Act::UpdatePartition { name: "late".into(), change } });
+    cluster
+        .done(Command::Act { who: ROOT, act: Act::UpdatePartition { name: "late".into(), change: Box::new(change) } });
     let plan = cluster.run_plan();
     assert_eq!(plan.placements, []);
     assert_eq!(plan.next_due, Some(begin));

@@ -185,7 +185,7 @@ pub fn update(words: &[String], out: &mut Out) -> u8 {
         Update::Nodes { names, changes } => update_nodes(&mut quick, &names, &changes),
         Update::Reservation(change) => super::reservation::update(&mut quick, *change, out),
         Update::Partition { name, change } => {
-            let act = Act::UpdatePartition { name, change: *change };
+            let act = Act::UpdatePartition { name, change };
             one(&mut quick, &act)
         }
     }
