@@ -6,6 +6,7 @@
 mod app;
 mod config;
 mod environment;
+mod estimate;
 mod event;
 mod filter;
 mod launch;

@@ -22,6 +22,7 @@ use tonic::{Request, Response, Status, transport::server::UdsConnectInfo};
 
 use crate::{
     app::App,
+    estimate::estimate,
     filter::{Filter, bad},
     propose::{Proposer, clock_now},
     read::{
@@ -73,8 +74,17 @@ impl Controller for Rpc {
         }
         let owner = self.owner(self.run_as(who, request.user, request.group)).await?;
         if request.test_only {
-            let result = match self.view().would_accept(&owner, &spec) {
-                Ok(_) => submit_reply::Result::JobId(0),
+            let state = self.view();
+            let tried = tokio::task::spawn_blocking(move || estimate(&state, owner, spec, components, clock_now()));
+            let result = match tried.await.map_err(|error| Status::internal(error.to_string()))? {
+                Ok(Some(estimate)) => submit_reply::Result::Estimate(pb::StartEstimate {
+                    job_id: estimate.job.0,
+                    start_ms: estimate.start.0,
+                    cpus: estimate.cpus,
+                    nodes: estimate.nodes,
+                    partition: estimate.partition,
+                }),
+                Ok(None) => submit_reply::Result::JobId(0),
                 Err(refusal) => submit_reply::Result::Refusal(encode(&refusal)),
             };
             return Ok(Response::new(pb::SubmitReply { result: Some(result) }));

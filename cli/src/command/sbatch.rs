@@ -10,7 +10,7 @@ use std::{
 
 use gpun_compat::{
     directive::{self, Directives},
-    hostlist, jobid,
+    hostlist, jobid, moment,
     names::error,
     option::{
         OptionError,
@@ -271,9 +271,12 @@ fn submit(job: &Ready) -> u8 {
         }
     };
     match reply.result {
-        Some(submit_reply::Result::JobId(id)) if job.asked.test_only => {
-            let _ = id;
-            complain("sbatch: The job would be accepted; when it would start is not estimated yet");
+        Some(submit_reply::Result::Estimate(estimate)) => {
+            complain(&would_start(&estimate));
+            0
+        }
+        Some(submit_reply::Result::JobId(_)) if job.asked.test_only => {
+            complain("sbatch: The job would be accepted; when it could start is not known");
             0
         }
         Some(submit_reply::Result::JobId(id)) => {
@@ -290,6 +293,18 @@ fn submit(job: &Ready) -> u8 {
             1
         }
     }
+}
+
+/// The line of `--test-only`.
+fn would_start(estimate: &pb::StartEstimate) -> String {
+    let seconds = i64::try_from(estimate.start_ms / 1000).unwrap_or(i64::MAX);
+    let start = moment::show(seconds, seconds, &TimeZone::system(), &moment::Style::Standard);
+    let place = match hostlist::compress(&estimate.nodes) {
+        none if none.is_empty() => String::new(),
+        nodes => format!(" on nodes {nodes}"),
+    };
+    let pb::StartEstimate { job_id, cpus, partition, .. } = estimate;
+    format!("sbatch: Job {job_id} to start at {start} using {cpus} processors{place} in partition {partition}")
 }
 
 enum Failure {

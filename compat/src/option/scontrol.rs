@@ -90,7 +90,6 @@ type Word = (&'static str, usize);
 
 /// What `scontrol` can be told to do. Those that are not offered yet are known by name, so that the message can say so.
 pub const KEYWORDS: &[Word] = &[
-    ("abort", 5),
     ("all", 3),
     ("cancel_reboot", 3),
     ("cluster", 2),

@@ -1,6 +1,7 @@
 //! `scontrol`: shows and changes jobs, nodes and partitions.
 
 mod act;
+mod admin;
 mod hosts;
 mod reservation;
 mod show;
@@ -136,8 +137,13 @@ fn one(asked: &Options, words: &[String], out: &mut Out) -> u8 {
             Err(_) => wrong("numeric arguments required for keyword:errnumstr"),
         },
         ("completing", []) => show::completing(out),
+        (other, words) if let Some(text) = admin::answer(other, words, is_root()) => wrong(&text),
         (other, _) => wrong(&format!("scontrol: error: `scontrol {other}` comes with a later version of gpunion")),
     }
+}
+
+fn is_root() -> bool {
+    nix::unistd::Uid::effective().is_root()
 }
 
 fn ping(out: &mut Out) -> u8 {

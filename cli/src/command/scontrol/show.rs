@@ -35,6 +35,12 @@ pub fn run(asked: &Options, entity: &str, names: &[String], out: &mut Out) -> u8
         ("partition", [] | [_]) => partitions(asked, first, out),
         ("reservation", [] | [_]) => reservations(asked, first, out),
         ("config", _) => cluster_config(out),
+        ("daemons", _) => {
+            out.line("slurmctld slurmd");
+            0
+        }
+        // There is nothing of the kind, and Slurm prints nothing where there is nothing.
+        ("aliases" | "burstbuffer" | "federation" | "topology", _) => 0,
         ("licenses", [] | [_]) => licenses(asked, first, out),
         ("node" | "partition" | "licenses", _) => wrong(&message::too_many("show")),
         (other, _) => wrong(&format!("scontrol: error: `scontrol show {other}` comes with a later version of gpunion")),

@@ -103,7 +103,7 @@ pub const SUBMISSION: Texts = &[
     ("sockets-per-node", "Nodes with fewer are not used. Default: any."),
     ("spread-job", "Up to the most that `--nodes` allows. Default: as few as hold the job."),
     ("tasks-per-node", "Kept for scripts that use the old name."),
-    ("test-only", "What would be refused is refused as in a submission."),
+    ("test-only", "What would be refused is refused as in a submission. When and where the job would start is told from a plan of the queue as it stands, with the job in it."),
     ("thread-spec", "Not together with `--core-spec`."),
     ("threads-per-core", "Nodes with fewer are not used. Default: all threads of a core."),
     ("time", "Seconds count: `0:30` is half a minute. When it is over, processes get SIGTERM and `kill_wait_s` of gpunion.toml(5) later SIGKILL; \
