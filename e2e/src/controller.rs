@@ -121,6 +121,6 @@ pub fn submit(quick: &mut Quick, request: RequestId, spec: &JobSpec) -> Result<R
     match reply.result {
         Some(submit_reply::Result::JobId(id)) => Ok(Ok(id)),
         Some(submit_reply::Result::Refusal(refusal)) => Ok(Err(decode(&refusal).expect("a refusal can be read"))),
-        None => Err(CallError::Protocol("no result".to_owned())),
+        Some(submit_reply::Result::Estimate(_)) | None => Err(CallError::Protocol("no result".to_owned())),
     }
 }
