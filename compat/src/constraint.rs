@@ -6,8 +6,8 @@ pub enum ConstraintError {
     /// Nothing that can be read.
     #[error("Batch job submission failed: Invalid feature specification")]
     Invalid,
-    /// Numbers of nodes with a feature, or one feature for all nodes.
-    #[error("--constraint with counts or brackets is not supported yet: join features by & and |, with parentheses")]
+    /// Numbers of nodes with a feature.
+    #[error("--constraint with counts is not supported yet: join features by & and |, with parentheses or brackets")]
     Unsupported,
 }
 
@@ -18,6 +18,8 @@ pub struct Constraint {
     pub all: Vec<String>,
     /// And all of one of these lists; empty if nothing was said.
     pub any: Vec<Vec<String>>,
+    /// All nodes have the same one of `any`.
+    pub same: bool,
     /// As it was written, where `all` does not tell it.
     pub text: Option<String>,
 }
@@ -32,15 +34,42 @@ type Alternatives = Vec<Vec<String>>;
 /// # Errors
 /// [`ConstraintError`].
 pub fn parse(text: &str) -> Result<Constraint, ConstraintError> {
-    if text.contains(['[', ']', '*']) {
+    if text.contains('*') {
         return Err(ConstraintError::Unsupported);
     }
     let shown = text.replace(',', "&");
-    let any = expression(&shown, true)?;
+    let same = shown.contains(['[', ']']);
+    let any = if same { bracketed(&shown)? } else { expression(&shown, true)? };
     match any.as_slice() {
-        [all] => Ok(Constraint { all: all.clone(), any: Vec::new(), text: None }),
-        _ => Ok(Constraint { all: Vec::new(), any, text: Some(shown) }),
+        [all] => Ok(Constraint { all: all.clone(), any: Vec::new(), same: false, text: None }),
+        _ => Ok(Constraint { all: Vec::new(), any, same, text: Some(shown) }),
     }
+}
+
+/// `[a|b]`, `c&[a|b]`: what stands outside the brackets is for every node, one of what stands inside for all of them.
+fn bracketed(text: &str) -> Result<Alternatives, ConstraintError> {
+    let (before, rest) = text.split_once('[').ok_or(ConstraintError::Invalid)?;
+    let (inside, behind) = rest.split_once(']').ok_or(ConstraintError::Invalid)?;
+    let before = match before.strip_suffix('&') {
+        None if before.is_empty() => None,
+        None => return Err(ConstraintError::Invalid),
+        Some(before) => Some(before),
+    };
+    let behind = match behind.strip_prefix('&') {
+        None if behind.is_empty() => None,
+        None => return Err(ConstraintError::Invalid),
+        Some(behind) => Some(behind),
+    };
+    let mut sum = expression(inside, true)?;
+    for outside in before.into_iter().chain(behind) {
+        let all = expression(outside, true)?;
+        // Alternatives of single nodes besides would be two kinds of choice.
+        if all.len() != 1 {
+            return Err(ConstraintError::Invalid);
+        }
+        sum = join(all, '&', sum)?;
+    }
+    Ok(sum)
 }
 
 fn expression(text: &str, outer: bool) -> Result<Alternatives, ConstraintError> {
@@ -116,7 +145,16 @@ mod tests {
             ("(a)b", Err(ConstraintError::Invalid)),
             ("!a", Err(ConstraintError::Invalid)),
             ("a b", Err(ConstraintError::Invalid)),
-            ("[a|b]", Err(ConstraintError::Unsupported)),
+            ("[a|b]", Ok("a | b")),
+            ("c&[a|b]", Ok("c&a | c&b")),
+            ("[a|b]&c", Ok("c&a | c&b")),
+            ("[a]", Ok("a")),
+            ("c[a|b]", Err(ConstraintError::Invalid)),
+            ("c|[a|b]", Err(ConstraintError::Invalid)),
+            ("(c|d)&[a|b]", Err(ConstraintError::Invalid)),
+            ("[a|b", Err(ConstraintError::Invalid)),
+            ("[a|b]&[c|d]", Err(ConstraintError::Invalid)),
+            ("[a*2&b*1]", Err(ConstraintError::Unsupported)),
             ("a*2", Err(ConstraintError::Unsupported)),
         ] {
             let shown = |c: Constraint| {
@@ -127,13 +165,14 @@ mod tests {
         }
         assert_eq!(parse("a|b,c").map(|c| c.text), Ok(Some("a|b&c".to_owned())));
         assert_eq!(parse("a,b").map(|c| c.text), Ok(None));
+        assert_eq!(["[a|b]", "a|b", "[a]"].map(|text| parse(text).map(|c| c.same)), [Ok(true), Ok(false), Ok(false)]);
         let wide = ["(a|b|c|d)"; 4].join("&");
         assert_eq!(parse(&wide), Err(ConstraintError::Invalid), "too many alternatives");
     }
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_answered(text in "[ab&|(),\\[*]{0,16}") {
+        fn any_text_is_answered(text in "[ab&|(),\\[\\]*]{0,16}") {
             if let Ok(Constraint { text: Some(shown), any, .. }) = parse(&text) {
                 proptest::prop_assert_eq!(parse(&shown).map(|again| again.any), Ok(any));
             }

@@ -293,6 +293,9 @@ pub struct JobSpec {
     /// Free text of operators.
     #[n(92)]
     pub admin_comment: Option<String>,
+    /// All nodes have the same one of `feature_sets`.
+    #[cbor(n(93), default, skip_if = "is_false")]
+    pub features_same: bool,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -314,6 +317,11 @@ impl JobSpec {
     pub fn admits_features(&self, have: &[String]) -> bool {
         let all = |wanted: &[String]| wanted.iter().all(|feature| have.contains(feature));
         all(&self.features) && (self.feature_sets.is_empty() || self.feature_sets.iter().any(|set| all(set)))
+    }
+
+    /// The lists of features of which all nodes have the same one; none where each node is looked at for itself.
+    pub fn common_sets(&self) -> impl Iterator<Item = &Vec<String>> {
+        self.feature_sets.iter().filter(|_| self.features_same)
     }
 
     /// Fewest CPUs of a node that takes part.

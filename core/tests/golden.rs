@@ -35,7 +35,7 @@ use gpun_core::{
 };
 
 /// All recorded logs, the newest last.
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "entries_v1",
     "entries_v2",
     "entries_v3",
@@ -45,6 +45,7 @@ const FILES: [&str; 9] = [
     "entries_v7",
     "entries_v8",
     "entries_v9",
+    "entries_v10",
 ];
 
 fn golden(name: &str) -> PathBuf {
@@ -118,6 +119,7 @@ fn entries() -> Vec<Entry> {
         submit_sid: Some(4711),
         oversubscribe: Some(false),
         reservation: text("none"),
+        features_same: true,
         rlimits: vec![(7, 1024)],
         ..JobSpec::default()
     };

@@ -279,8 +279,9 @@ impl<'a> Planner<'a> {
             let later = self.views[view].reserved_from.is_some_and(|from| end > from);
             // Nodes with the preferred features first; where none is free, any will do.
             let preferred = (!job.spec.prefer.is_empty()).then_some(&job.spec.prefer);
-            for prefer in preferred.into_iter().map(|all| all.as_slice()).chain(std::iter::once(&[][..])) {
-                let shape = self.shape_preferring(job, *part, view, prefer);
+            let preferred = preferred.into_iter().map(|all| all.as_slice()).chain(std::iter::once(&[][..]));
+            for (prefer, set) in preferred.flat_map(|prefer| sets_of(job).map(move |set| (prefer, set))) {
+                let shape = self.shape_preferring(job, *part, view, prefer, set);
                 let picked = pick_now(&self.table, &self.views[view], &mut self.shapes[shape], later, &mut self.tests);
                 if let Some(picked) = picked {
                     self.place(job, task, *part, shape, picked, later);
@@ -326,13 +327,15 @@ impl<'a> Planner<'a> {
                 continue;
             }
             let view = self.view_of(part);
-            let shape = self.shape_of(job, part, view);
-            match self.first_start(view, shape) {
-                Ok(start) if best.as_ref().is_none_or(|(_, _, best)| start.at < best.at) => {
-                    best = Some((part, shape, start));
+            for set in sets_of(job) {
+                let shape = self.shape_preferring(job, part, view, &[], set);
+                match self.first_start(view, shape) {
+                    Ok(start) if best.as_ref().is_none_or(|(_, _, best)| start.at < best.at) => {
+                        best = Some((part, shape, start));
+                    }
+                    Ok(_) => {}
+                    Err(why) => never = never.or(Some(why)),
                 }
-                Ok(_) => {}
-                Err(why) => never = never.or(Some(why)),
             }
         }
         if let Some((part, shape, start)) = best {
@@ -470,13 +473,20 @@ impl<'a> Planner<'a> {
     }
 
     fn shape_of(&mut self, job: &'a Job, part: usize, view: usize) -> usize {
-        self.shape_preferring(job, part, view, &[])
+        self.shape_preferring(job, part, view, &[], None)
     }
 
-    fn shape_preferring(&mut self, job: &'a Job, part: usize, view: usize, prefer: &'a [String]) -> usize {
+    fn shape_preferring(
+        &mut self,
+        job: &'a Job,
+        part: usize,
+        view: usize,
+        prefer: &'a [String],
+        set: Option<&'a [String]>,
+    ) -> usize {
         let (closed, within) = self.reserved.of(self.state, job, self.now).unwrap_or_default();
         let request = Request::new(self.state, job, self.parts[part].partition).preferring(prefer);
-        let request = request.reserved(closed, within);
+        let request = request.reserved(closed, within).with_set(set);
         if let Some(number) = self.shape_numbers.get(&(view, request)) {
             return *number;
         }
@@ -485,4 +495,10 @@ impl<'a> Planner<'a> {
         self.shape_numbers.insert((view, request), self.shapes.len() - 1);
         self.shapes.len() - 1
     }
+}
+
+/// The lists of features that are tried one after the other for all nodes of a job; one try without where none are said.
+fn sets_of(job: &Job) -> impl Iterator<Item = Option<&[String]>> {
+    let none = job.spec.common_sets().next().is_none().then_some(None);
+    job.spec.common_sets().map(|set| Some(set.as_slice())).chain(none)
 }

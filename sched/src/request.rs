@@ -151,6 +151,14 @@ impl<'a> Request<'a> {
         Self { prefer, ..self }
     }
 
+    /// The same, where all nodes have this list of features.
+    pub fn with_set(self, set: Option<&'a [String]>) -> Self {
+        match set {
+            Some(features) => Self { features, feature_sets: &[], ..self },
+            None => self,
+        }
+    }
+
     /// CPUs of a node for so many tasks and GPUs.
     pub fn cpus_for(&self, node: &Node, tasks: u32, gpus: u32) -> u32 {
         if self.exclusive {

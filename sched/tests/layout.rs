@@ -157,6 +157,27 @@ fn nodes_have_one_of_several_features_each() {
 }
 
 #[test]
+fn nodes_have_the_same_one_of_several_features() {
+    let same = |count: u32, sets: &[&str]| JobSpec {
+        feature_sets: sets.iter().map(|set| vec![(*set).to_owned()]).collect(),
+        features_same: true,
+        ..nodes(count, 1, 60)
+    };
+    check("the first that does", same(2, &["a100", "v100"]), "n1:1/1/0/1 n2:1/1/0/1");
+    check("the second", same(2, &["v100", "a100"]), "n3:1/1/0/1 n4:1/1/0/1");
+    assert_eq!(got(same(3, &["a100", "v100"])), Err(Refusal::NodeConfigUnavailable), "no three nodes have the same");
+    // Where nodes of neither are free now, room is kept on nodes of one.
+    let mut cluster = cluster();
+    let busy = cluster.submit(JobSpec { node_list: vec!["n1".to_owned(), "n3".to_owned()], ..nodes(2, 8, 60) });
+    assert_eq!(cluster.run_plan().placements.len(), 1);
+    let waits = cluster.submit(same(2, &["a100", "v100"]));
+    let plan = cluster.run_plan();
+    assert!(plan.placements.is_empty());
+    assert_eq!(plan.verdicts[&waits].planned_nodes.len(), 2);
+    assert!(cluster.state.job(busy).is_some());
+}
+
+#[test]
 fn preferred_features_are_taken_while_they_are_free() {
     let mut cluster = cluster();
     let prefer = |feature: &str| JobSpec { prefer: vec![feature.to_owned()], ..tasks(8, 60) };

@@ -354,6 +354,7 @@ pub(super) mod set {
     pub fn constraint(o: &mut Submission, g: &Given<'_>) -> Set {
         let asked = constraint::parse(g.value).map_err(|e| Bad::Plain(e.to_string()))?;
         (o.spec.features, o.spec.feature_sets, o.spec.features_text) = (asked.all, asked.any, asked.text);
+        o.spec.features_same = asked.same;
         Ok(())
     }
     pub fn container_image(o: &mut Submission, g: &Given<'_>) -> Set {

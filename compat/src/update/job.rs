@@ -94,6 +94,9 @@ fn set_job(
         _ if is("Features", 1) => {
             let asked =
                 constraint::parse(value).map_err(|_| UpdateError("Invalid feature specification".to_owned()))?;
+            if asked.same {
+                return refuse("scontrol: error: features in brackets cannot be changed to: submit the job again");
+            }
             (change.features, change.feature_sets, change.features_text) =
                 (Some(asked.all), Some(asked.any).filter(|any| !any.is_empty()), asked.text);
         }

@@ -8,6 +8,7 @@ use crate::{
     layout::GPU,
     node::Node,
     partition::Partition,
+    spec::JobSpec,
 };
 
 impl Applying<'_> {
@@ -165,10 +166,21 @@ fn is_what_is_wanted(state: &State, job: &Job, placement: &Placement) -> bool {
             let all = allocs.iter().map(|alloc| given(alloc, &wanted.name, wanted.kind.as_deref())).sum::<u64>();
             all >= u64::from(wanted.count)
         })
+        && has_common_set(state, spec, allocs)
         && spec.node_list.iter().all(|name| names.contains(&name.as_str()))
         && allocs
             .iter()
             .all(|alloc| state.node(alloc.node).is_some_and(|node| is_share(state, job, partition, node, alloc)))
+}
+
+/// True if all nodes have the same list of features, where that is asked for.
+fn has_common_set(state: &State, spec: &JobSpec, allocs: &[NodeAlloc]) -> bool {
+    let has = |alloc: &NodeAlloc, set: &[String]| {
+        let node = state.node(alloc.node);
+        node.is_some_and(|node| set.iter().all(|feature| node.inventory.features.contains(feature)))
+    };
+    let mut sets = spec.common_sets().peekable();
+    sets.peek().is_none() || sets.any(|set| allocs.iter().all(|alloc| has(alloc, set)))
 }
 
 /// True if what is given on one node is what the job asks for on each.

@@ -210,8 +210,21 @@ fn admit_to(state: &State, owner: &Owner, spec: &JobSpec, partition: &Partition)
     if limit == TimeLimit::Seconds(0) {
         return Err(Refusal::TimeLimit);
     }
-    fits_ever(state, spec, partition)?;
-    Ok(limit)
+    if spec.common_sets().next().is_none() {
+        fits_ever(state, spec, partition)?;
+        return Ok(limit);
+    }
+    // One of the lists has to do for all nodes.
+    let mut refusal = None;
+    for set in spec.common_sets() {
+        let features = spec.features.iter().chain(set).cloned().collect();
+        let one = JobSpec { features, feature_sets: Vec::new(), features_same: false, ..spec.clone() };
+        match fits_ever(state, &one, partition) {
+            Ok(()) => return Ok(limit),
+            Err(why) => refusal = refusal.or(Some(why)),
+        }
+    }
+    Err(refusal.unwrap_or(Refusal::NodeConfigUnavailable))
 }
 
 /// Refuses what no set of the partition's nodes could run, were they all free. A partition without nodes refuses nothing: its

@@ -123,6 +123,7 @@ impl Job {
             spec.features.clone_from(features);
             spec.feature_sets = change.feature_sets.clone().unwrap_or_default();
             spec.features_text.clone_from(&change.features_text);
+            spec.features_same = false;
         }
         set(&mut spec.contiguous, &change.contiguous);
         set_some(&mut spec.wckey, &change.wckey);
